@@ -52,13 +52,14 @@ class ModelSetup:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What decides the result beside the source: drift, delay, batches, and the options that are not the defaults."""
+        """What decides the result beside the source: drift, delay, order, batches, and other options than the defaults."""
         given = self.source.header["options"] if self.own else {}
         usual = {option.name: option.default for option in describe_options(self.candidate.kind)}
         own = {name: value for name, value in {**given, **self.candidate.options}.items() if name != "key"}
         options = {name: value for name, value in own.items() if name not in usual or usual[name] != value}
         delay, every = self.source.reads.delay.as_text(), self.candidate.every
-        others = {"delay": delay, "every": every if every > 1 else None, "options": options}
+        sorted_by = "" if self.source.is_in_order else self.source.reads.delay.at
+        others = {"delay": delay, "sorted_by": sorted_by, "every": every if every > 1 else None, "options": options}
         return {"drift": self.drift, **{name: value for name, value in others.items() if value}}
 
     def _options(self) -> dict[str, Any]:

@@ -31,6 +31,8 @@ def describe_settings(reports: Sequence[ReplayReport], words: Words = IN_ENGLISH
             yield words("settings.of", names=", ".join(names), settings=settings)
         elif settings:
             yield words("settings", settings=settings)
+    if column := next((report.settings.get("sorted_by") for report in reports), None):
+        yield words("sorted", column=column)
 
 
 def format_settings(settings: Mapping[str, Any]) -> str:

@@ -8,7 +8,8 @@ import heapq
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 from online.errors import BadInput
@@ -16,6 +17,7 @@ from online.evaluation.replay.tasks import HELD_OUT_EVERY
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.labelled_rows import Row
 from online.evaluation.sources.log_format import Line, LoggedEvent, LoggedPrediction
+from online.io.instants import InstantColumn
 from online.schemas.events import Entry, Event
 
 
@@ -23,8 +25,8 @@ from online.schemas.events import Entry, Event
 class Delay:
     """When a label arrives.
 
-    rows: after so many further rows. by: so much later than the time in the column `at`, in the unit
-    of that column. column: at the time in this column.
+    rows: after so many further rows. by: so many seconds later than the time in the column `at`. column: at the time in
+    this column. How times are read: `online.io.instants`.
     """
 
     rows: int = 0
@@ -56,10 +58,12 @@ class Delay:
         return str(self.rows or "")
 
 
-def arrange_rows(rows: Iterator[Row], delay: Delay, bad: BadLines, name: str) -> Iterator[Line]:
+def arrange_rows(
+    rows: Iterator[Row], delay: Delay, bad: BadLines, name: str, is_in_order: bool = True
+) -> Iterator[Line]:
     """Yield a prediction for each row and an event when its label arrives.
 
-    Labels that arrive together keep the order of their rows.
+    Labels that arrive together keep the order of their rows. is_in_order: False for rows that are sorted by their times first.
     """
     offset = 0
 
@@ -78,12 +82,8 @@ def arrange_rows(rows: Iterator[Row], delay: Delay, bad: BadLines, name: str) ->
         yield from map(number_event, waiting)
         return
     due: list[tuple[float, int, Row]] = []
-    for row in rows:
-        try:
-            predicted_at, arrives_at = find_times(row, delay)
-        except ValueError as error:
-            bad.add(f"{name}, line {row.number}: {error}", row.number)
-            continue
+    timed = find_all_times(rows, delay, bad, name)
+    for predicted_at, arrives_at, row in timed if is_in_order else sorted(timed, key=itemgetter(0)):
         while due and due[0][0] <= predicted_at:
             yield number_event(heapq.heappop(due)[2])
         yield LoggedPrediction(str(row.number), drop_column(row.instance, delay.column), at=str(row.rest[delay.at]))
@@ -104,7 +104,9 @@ def build_event(row: Row) -> Event:
     return Event(str(row.number), "reward", label=row.label, reward=row.reward, choice=row.label)
 
 
-def arrange_tasks(rows: Iterator[Row], task_column: str, delay: Delay, bad: BadLines, name: str) -> Iterator[Line]:
+def arrange_tasks(
+    rows: Iterator[Row], task_column: str, delay: Delay, bad: BadLines, name: str, is_in_order: bool = True
+) -> Iterator[Line]:
     """Arrange rows with their tasks, and hold out one row in HELD_OUT_EVERY of each task.
 
     The column of the task is removed from the instances: no model sees it.
@@ -134,7 +136,7 @@ def arrange_tasks(rows: Iterator[Row], task_column: str, delay: Delay, bad: BadL
                 tasks[str(row.number)] = str(task)
                 yield without_task
 
-    for line in arrange_rows(select_learned(), delay, bad, name):
+    for line in arrange_rows(select_learned(), delay, bad, name, is_in_order):
         if isinstance(line, LoggedPrediction):
             yield from held
             held.clear()
@@ -147,21 +149,31 @@ def drop_column(instance: Any, column: str) -> Any:
     return {key: value for key, value in instance.items() if key != column} if isinstance(instance, dict) else instance
 
 
-def find_times(row: Row, delay: Delay) -> tuple[float, float]:
-    """Return the times of the prediction and of its label, in seconds. Raises ValueError."""
-    predicted_at = parse_seconds(row.rest, delay.at)
-    arrives_at = parse_seconds(row.rest, delay.column) if delay.column else predicted_at + delay.by
-    if arrives_at < predicted_at:
-        raise ValueError(f"its label arrives at {row.rest[delay.column]}, before the question at {row.rest[delay.at]}")
-    return predicted_at, arrives_at
+def find_all_times(rows: Iterator[Row], delay: Delay, bad: BadLines, name: str) -> Iterator[tuple[float, float, Row]]:
+    """Yield (time of the prediction, time of the label, row) in seconds, of rows that have both."""
+    asked, arrived = InstantColumn(), InstantColumn()
+    for row in rows:
+        try:
+            predicted_at = parse_time(row.rest, delay.at, asked)
+            arrives_at = parse_time(row.rest, delay.column, arrived) if delay.column else predicted_at + delay.by
+            if arrives_at < predicted_at:
+                label, question = row.rest[delay.column], row.rest[delay.at]
+                raise ValueError(f"its label arrives at {label}, before the question at {question}")
+        except ValueError as error:
+            bad.add(f"{name}, line {row.number}: {error}", row.number)
+            continue
+        yield predicted_at, arrives_at, row
 
 
-def parse_seconds(row: Mapping[str, Any], column: str) -> float:
-    """Return a number unchanged, and an ISO 8601 date and time as seconds since 1970. Raises ValueError."""
-    value = row.get(column)
-    if isinstance(value, (int, float)):
-        return float(value)
+def parse_time(row: Mapping[str, Any], column: str, times: InstantColumn) -> float:
+    """Return the time in a column in seconds. Raises ValueError."""
     try:
-        return datetime.fromisoformat(str(value)).timestamp()
-    except ValueError:
-        raise ValueError(f"its column {column!r} holds {value!r}, which is neither a number nor a time") from None
+        return times.parse(row.get(column))
+    except ValueError as error:
+        raise ValueError(f"its column {column!r} holds {error}") from None
+
+
+def are_in_order(rows: Iterator[Row], delay: Delay) -> bool:
+    """Whether no row has an earlier time than the row before it."""
+    times = (predicted_at for predicted_at, _, _ in find_all_times(rows, delay, BadLines(max_ratio=1.0), ""))
+    return all(earlier <= later for earlier, later in pairwise(times))

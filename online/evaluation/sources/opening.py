@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from online.errors import BadInput
-from online.evaluation.sources.arrival import Delay
+from online.evaluation.sources.arrival import Delay, are_in_order
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.column_choice import ALL_COLUMNS
 from online.evaluation.sources.datasets import open_dataset, open_river_dataset
@@ -43,7 +43,16 @@ def open_sources(names: Sequence[str], reads: ReadOptions) -> list[Source]:
 def open_source(name: str, reads: ReadOptions | None = None) -> Source:
     """Open a file, a dataset or standard input (-). Raises BadInput if it cannot be replayed."""
     source = _describe(name, reads or ReadOptions())
-    return choose_columns(source) if source.reads.columns else source
+    return check_order(choose_columns(source) if source.reads.columns else source)
+
+
+def check_order(source: Source) -> Source:
+    """Return the source, which then knows whether its rows are in the order of the times by which labels arrive."""
+    delay = source.reads.delay
+    if source.header or not delay.at:
+        return source
+    rows = source._rows(BadLines(max_ratio=1.0), lambda share: None)
+    return replace(source, is_in_order=are_in_order(rows, delay))
 
 
 def choose_columns(source: Source) -> Source:

@@ -56,7 +56,7 @@ class Source:
     vector or table. size: of a vector. count: of examples, None if unknown. numbers: whether its
     labels are known to be numbers to predict. survey: of a log of Vowpal Wabbit's decisions, whose
     rows are rewards of the chosen actions. left_out: the columns that the choice of `reads` leaves out, as far as the
-    first rows show them.
+    first rows show them. is_in_order: False if the times of the labels' delay go back, so that the rows are sorted by them.
     """
 
     name: str
@@ -70,6 +70,7 @@ class Source:
     numbers: bool = False
     survey: Survey | None = None
     left_out: tuple[str, ...] = ()
+    is_in_order: bool = True
 
     @property
     def contents_from(self) -> int:
@@ -87,8 +88,8 @@ class Source:
             return self._read_log(bad, at)
         rows = self._rows(bad, at)
         if not self.reads.task:
-            return arrange_rows(rows, self.reads.delay, bad, self.name)
-        return arrange_tasks(rows, self.reads.task, self.reads.delay, bad, self.name)
+            return arrange_rows(rows, self.reads.delay, bad, self.name, self.is_in_order)
+        return arrange_tasks(rows, self.reads.task, self.reads.delay, bad, self.name, self.is_in_order)
 
     def instances(self) -> Iterator[Any]:
         """Return the instances in order, of lines that have one and can be used."""

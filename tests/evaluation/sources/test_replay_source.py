@@ -12,8 +12,10 @@ import pytest
 import zstandard
 
 from online.errors import BadInput
+from online.evaluation.reports.replay_table import describe_report
 from online.evaluation.sources.arrival import Delay, arrange_rows
 from online.evaluation.sources.bad_lines import BadLines
+from online.evaluation.sources.column_choice import ColumnChoice
 from online.evaluation.sources.labelled_rows import Row
 from online.evaluation.sources.log_format import Line, LoggedEvent, LoggedPrediction
 from online.evaluation.sources.opening import open_source
@@ -205,6 +207,55 @@ def test_a_label_that_arrives_before_its_question_is_a_bad_line() -> None:
 def test_a_delay_by_time_needs_the_column_of_the_times(delay: str, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         Delay.parse(delay, "")
+
+
+SEPARABLE = [(n, "a" if n % 3 else "b") for n in range(400)]
+START = 1_767_225_600
+
+
+def write_timed(path: Path, rows: list[tuple[int, str]], per_second: int = 1) -> Path:
+    lines = [f"{(START + 600 * n) * per_second},{n % 3},{label}" for n, label in rows]
+    path.write_text("\n".join(["t,x,y", *lines]) + "\n")
+    return path
+
+
+def test_rows_that_are_newest_first_are_sorted_by_their_times_which_the_report_says(tmp_path: Path) -> None:
+    reads = ReadOptions(label="y", delay=Delay.parse("3600s", "t"), columns=ColumnChoice(("t",)))
+    forward = run_replay(write_timed(tmp_path / "a.csv", SEPARABLE), reads=reads).report()
+    shuffled = random.Random(0).sample(SEPARABLE, len(SEPARABLE))
+    for name, rows in (("b.csv", SEPARABLE[::-1]), ("c.csv", shuffled)):
+        report = run_replay(write_timed(tmp_path / name, rows), reads=reads).report()
+        assert report.figures["accuracy"] == forward.figures["accuracy"]
+        assert (report.figures["accuracy"] or 0) > 0.9
+        sentence = "the rows were not in the order of their times, and were sorted by t"
+        assert sentence in [*describe_report(report, named=False)]
+    assert not any("sorted" in line for line in describe_report(forward, named=False))
+
+
+@pytest.mark.parametrize("per_second", [1_000, 1_000_000, 1_000_000_000])
+def test_a_delay_in_seconds_holds_for_times_in_any_unit(tmp_path: Path, per_second: int) -> None:
+    reads = ReadOptions(label="y", delay=Delay.parse("200000s", "t"), columns=ColumnChoice(("t",)))
+    in_seconds = order(list(open_source(str(write_timed(tmp_path / "s.csv", SEPARABLE)), reads).lines()))
+    assert (
+        order(list(open_source(str(write_timed(tmp_path / "x.csv", SEPARABLE, per_second)), reads).lines()))
+        == in_seconds
+    )
+
+
+def test_a_time_in_another_unit_is_a_line_that_cannot_be_used(tmp_path: Path) -> None:
+    bad = BadLines(1.0)
+    times = [START, START + 60, (START + 120) * 1_000]
+    list(arrange_rows(iter(rows(3, t=times)), Delay.parse("10s", "t"), bad, "s"))
+    assert bad.count == 1 and "which is in milliseconds, below values in seconds" in bad.first[0]
+
+
+def test_a_question_in_utc_and_a_label_without_a_zone_are_half_an_hour_apart() -> None:
+    times = {
+        "t": ["2026-01-01T00:00:00Z", "2026-01-01T00:45:00Z"],
+        "known": ["2026-01-01 00:30:00", "2026-01-01 01:00"],
+    }
+    lines = list(arrange_rows(iter(rows(2, **times)), Delay.parse("known", "t"), BadLines(), "s"))
+    assert order(lines) == ["?1", "!1", "?2", "!2"]
 
 
 def test_a_delayed_label_is_scored_with_the_earlier_prediction_and_learned_on_arrival(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ ENGLISH = {
     "left_out.one": "without the column {names}",
     "left_out.many": "without the columns {names}",
     "settings": "replayed with {settings}",
+    "sorted": "the rows were not in the order of their times, and were sorted by {column}",
     "settings.of": "{names} replayed with {settings}",
     "and_more": "{names} and {count:,} more",
     "skipped": "no logistic model ran beside it as a baseline: {reason}",

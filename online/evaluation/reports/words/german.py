@@ -26,6 +26,7 @@ GERMAN = {
     "left_out.one": "ohne die Spalte {names}",
     "left_out.many": "ohne die Spalten {names}",
     "settings": "nachgespielt mit {settings}",
+    "sorted": "die Zeilen standen nicht in der Reihenfolge ihrer Zeiten und wurden nach {column} sortiert",
     "settings.of": "{names} nachgespielt mit {settings}",
     "and_more": "{names} und {count:,} weitere",
     "skipped": "kein logistisches Modell lernte zum Vergleich mit: {reason}",
