@@ -2993,8 +2993,13 @@ export interface components {
             /** Bytes */
             bytes: number;
             /**
+             * Int8 Products
+             * @description Products by matrices of int8, and look-ups in them; 0: no matrix is large enough, and the file is in float32 throughout. Only of onnx-int8.
+             */
+            int8_products?: number | null;
+            /**
              * Golden Count
-             * @description Inputs on which the file was compared with the served model.
+             * @description Inputs on which the file was compared with the served model, one by one and together.
              */
             golden_count: number;
             /**

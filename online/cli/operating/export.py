@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 ALL = "all"
 LEARNER_FILE = "learner.safetensors"
+STAYS_FLOAT = "  (float32 throughout: no matrix is large enough for int8, or all must stay exact)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,4 +235,5 @@ def format_row(exported: "Exported") -> str:
     right = ""
     if measured.accuracy is not None and measured.served_accuracy is not None:
         right = f"{100 * measured.accuracy:.1f} % (served: {100 * measured.served_accuracy:.1f} %)"
-    return f"{line}  {measured.largest_difference:>18.1e}  {100 * measured.agreement_ratio:>11.1f} %  {right}".rstrip()
+    figures = f"{line}  {measured.largest_difference:>18.1e}  {100 * measured.agreement_ratio:>11.1f} %  {right}"
+    return figures.rstrip() + (STAYS_FLOAT if manifest.int8_products == 0 else "")

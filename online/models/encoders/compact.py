@@ -46,9 +46,11 @@ class CompactGraph(minilm.Graph):
         return self.op("Mul", rows, self.op("Gather", f"{name}.scale", ids))
 
 
-def quantise(matrix: NDArray[np.float32], axis: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Integers and scales whose product is closest to the matrix. axis: along which numbers share a scale."""
-    scales = np.maximum(np.abs(matrix).max(axis, keepdims=True), np.float32(1e-30)) / np.float32(LARGEST)
+def quantise(
+    matrix: NDArray[np.float32], axis: int, largest: int = LARGEST
+) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Integers of at most `largest` and scales whose product is closest to the matrix. axis: along which numbers share a scale."""
+    scales = np.maximum(np.abs(matrix).max(axis, keepdims=True), np.float32(1e-30)) / np.float32(largest)
     return np.ascontiguousarray(np.rint(matrix / scales).astype(np.int8)), scales
 
 

@@ -71,7 +71,8 @@ def export(version: RestoredVersion, form: ExportFormat) -> Exported:
     description = describe_export(version.subject, spec, graph, form)
     data = form.write(graph, description)
     measured = measure(version.served, graph, form.load(data, description), list_labelled(model))
-    manifest = ExportManifest(description, form.file, hashlib.sha256(data).hexdigest(), len(data), measured)
+    digest = hashlib.sha256(data).hexdigest()
+    manifest = ExportManifest(description, form.file, digest, len(data), measured, form.count_int8(graph))
     return Exported(data, manifest)
 
 

@@ -1,6 +1,7 @@
 """Compares an exported file with the served model, on inputs that follow from the version alone.
 
-probes of the model + seeded random inputs --served, exported--> largest difference, share of equal choices
+probes of the model + seeded random inputs --served--------------------------> answers -+
+                                           --exported: one by one, and together--> answers -+--> largest difference, equal choices
 """
 
 import math
@@ -43,10 +44,15 @@ class Served:
 def measure(served: Served, graph: AnswerGraph, run: Runner, labelled: Sequence[tuple[bytes, str]] = ()) -> Measured:
     """labelled: encoded inputs with their right classes. Texts cannot be read back from these."""
     golden = [*read_probes(served.model, graph.inputs), *draw_instances(graph.inputs)]
-    answers, found = served.answer(golden), ask(graph, run, golden)
+    answers = served.answer(golden)
+    found = [ask_alone(graph, run, golden), ask_together(graph, run, golden)]
     scale = max((abs(float(each.choice)) for each in answers if each.choice), default=1.0) if not graph.classes else 1.0
-    differences = [find_difference(graph, *pair) / (scale or 1.0) for pair in zip(answers, found, strict=True)]
-    equal = [same_choice(graph, *pair) for pair in zip(answers, found, strict=True)]
+    differences = [
+        find_difference(graph, *pair) / (scale or 1.0) for each in found for pair in zip(answers, each, strict=True)
+    ]
+    equal = [
+        all(same_choice(graph, answer, each) for each in ways) for answer, *ways in zip(answers, *found, strict=True)
+    ]
     known = list(labelled[:MOST_LABELLED]) if graph.inputs.kind != "text" else []
     if not known or not graph.classes:
         return Measured(len(golden), max(differences), float(np.mean(equal)))
@@ -67,6 +73,35 @@ def ask(graph: AnswerGraph, run: Runner, instances: Sequence[Any]) -> list[dict[
             {name: values[at] for name, values in outputs.items()} for at in range(len(next(iter(inputs.values()))))
         ]
     return found
+
+
+def ask_alone(graph: AnswerGraph, run: Runner, instances: Sequence[Any]) -> list[dict[str, Any]]:
+    """The outputs for each instance, answered in a call of its own."""
+    answers = [run(row) for row in split_rows(graph.inputs.encode(instances))]
+    return [{name: values[0] for name, values in outputs.items()} for outputs in answers]
+
+
+def ask_together(graph: AnswerGraph, run: Runner, instances: Sequence[Any]) -> list[dict[str, Any]]:
+    """The outputs for each instance, answered in one call with all others of the same shape: texts of as many tokens."""
+    rows = split_rows(graph.inputs.encode(instances))
+    groups: dict[tuple[tuple[int, ...], ...], list[int]] = {}
+    for place, row in enumerate(rows):
+        groups.setdefault(tuple(values.shape for values in row.values()), []).append(place)
+    found: list[dict[str, Any]] = [{} for _ in rows]
+    for places in groups.values():
+        outputs = run({name: np.concatenate([rows[place][name] for place in places]) for name in rows[places[0]]})
+        for at, place in enumerate(places):
+            found[place] = {name: values[at] for name, values in outputs.items()}
+    return found
+
+
+def split_rows(calls: Sequence[Mapping[str, NDArray[Any]]]) -> list[dict[str, NDArray[Any]]]:
+    """The inputs of each row, as a call of its own."""
+    return [
+        {name: values[at : at + 1] for name, values in inputs.items()}
+        for inputs in calls
+        for at in range(len(next(iter(inputs.values()))))
+    ]
 
 
 def run_by_rows(answer: Callable[[list[NDArray[Any]]], list[NDArray[Any]]], description: Description) -> Runner:

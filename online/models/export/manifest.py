@@ -28,10 +28,10 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """How an exported file answers the golden inputs, compared with the served model.
+    """How an exported file answers the golden inputs, one by one and together, compared with the served model.
 
     largest_difference: of a class's probability; of numbers, as a share of the largest served one. How large it is in each format is
-    measured in docs/how-to/export-a-model.md. agreement_ratio: share of equal choices. labelled_count, served_accuracy, accuracy:
+    measured in docs/how-to/export-a-model.md. agreement_ratio: share of inputs with the same choice in both ways. labelled_count, served_accuracy, accuracy:
     on held-out examples whose inputs the version keeps.
     """
 
@@ -73,18 +73,25 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class ExportManifest:
-    """The whole document. file, sha256, bytes: of the exported file. measured: None for a file that does not answer."""
+    """The whole document. file, sha256, bytes: of the exported file. measured: None for a file that does not answer.
+
+    int8_products: products by matrices of int8, and look-ups in them; 0: the file is in float32 throughout. None for the
+    formats that have none.
+    """
 
     description: Description
     file: str
     sha256: str
     bytes: int
     measured: Measured | None
+    int8_products: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         document = describe(self.description)
         measured = {} if self.measured is None else asdict(self.measured)
-        return {**document, "file": self.file, "sha256": self.sha256, "bytes": self.bytes, **measured}
+        file = {"file": self.file, "sha256": self.sha256, "bytes": self.bytes}
+        integers = {} if self.int8_products is None else {"int8_products": self.int8_products}
+        return {**document, **file, **integers, **measured}
 
 
 def describe(description: Description) -> dict[str, Any]:

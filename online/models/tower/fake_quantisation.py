@@ -5,8 +5,7 @@
     weight_LDH --7 bits, a scale per column-> fake-quantised w /          straight through both, to the float weights
 
 torchao rounds the values to whole multiples of a scale, and leaves them float32; the weights that learn, and those of
-the state, keep all their digits. The numbers are those of ONNX Runtime's dynamic quantisation, where the exported file
-answers one input at a time: it chooses the scale of an input when it reads it, for all inputs of a call together.
+the state, keep all their digits. The numbers are those of the exported file, in which each row has a scale of its own too.
 As there, only products by large matrices are quantised: dense layers and the head, and neither convolutions nor
 normalisations. A matrix has the size that it has while it learns, with spare columns and classes. The export leaves these
 out, so a first layer or a head that is large only with them is quantised here and float32 in the file.
@@ -27,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 LEAST_WEIGHTS = 4_096  # of a matrix; a smaller one saves less than its scales and the added operators cost
-LARGEST_WEIGHT = 64  # of 7 bits with a sign, `reduce_range` of ONNX Runtime
+LARGEST_WEIGHT = 64  # of 7 bits with a sign: some processors lose digits when they add products of 8 bits
 NOISY_LOGGERS = ("torchao", "torchao.kernel.intmm", "torch.utils._pytree")  # of kernels for GPUs that are not used here
 
 

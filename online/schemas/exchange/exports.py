@@ -43,7 +43,14 @@ class ExportManifest(Wire):
     file: str
     sha256: str = Field(description="Of the file; its ETag.")
     bytes: int
-    golden_count: int = Field(description="Inputs on which the file was compared with the served model.")
+    int8_products: int | None = Field(
+        None,
+        description="Products by matrices of int8, and look-ups in them; 0: no matrix is large enough, and the file is in float32 "
+        "throughout. Only of onnx-int8.",
+    )
+    golden_count: int = Field(
+        description="Inputs on which the file was compared with the served model, one by one and together."
+    )
     largest_difference: float = Field(
         description="Of a probability; of numbers, as a share of the largest number that was served."
     )

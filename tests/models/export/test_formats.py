@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import zlib
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -14,15 +15,27 @@ import numpy as np
 import onnx
 import pytest
 
+from online.cli.operating.export import format_row
 from online.errors import BadInput, CannotExport
 from online.models import KINDS, Example, create
-from online.models.export.exporter import Exported, RestoredVersion, check_kind, export
+from online.models.export.answers import AnswerGraph
+from online.models.export.exporter import (
+    Exported,
+    RestoredVersion,
+    build_graph,
+    check_kind,
+    describe_export,
+    export,
+    read_encoder,
+    unwrap,
+)
 from online.models.export.formats import FORMATS, ExportFormat, find_format
-from online.models.export.golden import Served, draw_instances
+from online.models.export.golden import Outputs, Runner, Served, ask_alone, ask_together, draw_instances, measure
+from online.models.export.graph import Graph
 from online.models.export.inputs import IDS, InputSchema, describe_numbers, tokenizer_file
 from online.models.export.manifest import METADATA_KEY, PREPROCESSING, describe
 from online.models.tower.fake_quantisation import LEAST_WEIGHTS
-from tests.models.export.cases import CASES, TEXT_CASES, Case, answer_with, case
+from tests.models.export.cases import CASES, TEXT_CASES, Case, case
 from tests.models.synthetic import tables, vectors
 
 BY_NAME = {each.name: each for each in (*CASES, *TEXT_CASES)}
@@ -256,8 +269,87 @@ def test_exporting_changes_nothing_about_the_model() -> None:
     assert version.served.model.fingerprint() == before and version.served.model.predict(inputs) == answers
 
 
-def test_one_text_gives_the_same_answer_alone_and_among_others_of_its_length() -> None:
-    found: Case = BY_NAME["slda-text"]
-    _, alone = answer_with(found, FORMATS["onnx"], ["hello there my friend"])
-    _, among = answer_with(found, FORMATS["onnx"], ["hello there my friend", "hello again my friend"])
-    assert np.array_equal(alone[0]["chances"], among[0]["chances"])
+FORMS_OF_BATCHES = ["onnx", "onnx-int8"]
+
+
+@pytest.mark.parametrize("form", FORMS_OF_BATCHES)
+def test_texts_of_one_length_give_the_same_answers_alone_and_together(form: str) -> None:
+    """Bit for bit: no scale depends on the other texts of a call."""
+    graph, run = load_case(BY_NAME["slda-text"], form)
+    texts = [f"{first} {second} {third}" for first in WORDS for second in WORDS for third in WORDS]
+    for alone, together in zip(ask_alone(graph, run, texts), ask_together(graph, run, texts), strict=True):
+        assert np.array_equal(alone["chances"], together["chances"]) and alone["choice"] == together["choice"]
+
+
+WORDS = ["when", "where", "coffee"]
+
+
+@pytest.mark.parametrize("form", FORMS_OF_BATCHES)
+def test_rows_of_very_different_sizes_give_the_same_answers_alone_and_together(form: str) -> None:
+    graph, run = load_case(wide_tower(), form)
+    rows = [[1_000.0**place * value for value in row] for place in range(3) for row in draw_rows(20)]
+    alone, together = ask_alone(graph, run, rows), ask_together(graph, run, rows)
+    for one, among in zip(alone, together, strict=True):
+        assert np.abs(one["chances"] - among["chances"]).max() < 1e-6 and one["choice"] == among["choice"]
+
+
+def test_a_row_that_is_no_number_spoils_no_other() -> None:
+    """Its own answer is NaN: it is not replaced by that of other numbers."""
+    _, run = load_case(wide_tower(), "onnx-int8")
+    rows = np.array(draw_rows(8))
+    before = run({"numbers": rows})["chances"]
+    rows[3, 7] = np.nan
+    after = run({"numbers": rows})["chances"]
+    assert np.isnan(after[3]).all()
+    assert np.array_equal(np.delete(after, 3, 0), np.delete(before, 3, 0))
+
+
+def test_a_row_of_zeros_is_answered() -> None:
+    graph, run = load_case(wide_tower(), "onnx-int8")
+    (zeros,) = ask_alone(graph, run, [[0.0] * 64])
+    exact, run_exactly = load_case(wide_tower(), "onnx")
+    (expected,) = ask_alone(exact, run_exactly, [[0.0] * 64])
+    assert np.abs(zeros["chances"] - expected["chances"]).max() < 0.05
+
+
+def test_the_manifest_measures_answers_that_are_given_together() -> None:
+    """A file whose answers depend on their neighbours is as far from the served answers as its worst one."""
+    case = BY_NAME["slda-vector"]
+    graph, run = load_case(case, "onnx")
+    calls: list[int] = []
+
+    def depends_on_neighbours(inputs: Mapping[str, Any]) -> Outputs:
+        calls.append(len(inputs["numbers"]))
+        outputs = run(inputs)
+        return {**outputs, "chances": outputs["chances"] + (0.25 if calls[-1] > 1 else 0.0)}
+
+    measured = measure(case.version().served, graph, depends_on_neighbours)
+    assert 1 in calls and max(calls) > 1
+    assert measured.largest_difference == pytest.approx(0.25, abs=1e-3)
+
+
+def test_a_file_of_int8_that_stays_float_says_so() -> None:
+    assert exported("slda-vector", "onnx-int8").manifest.to_json()["int8_products"] == 0
+    assert exported("slda-text", "onnx-int8").manifest.to_json()["int8_products"] > 20
+    assert "int8_products" not in exported("slda-vector").manifest.to_json()
+    assert "float32 throughout" in format_row(exported("slda-vector", "onnx-int8"))
+
+
+def wide_tower() -> Case:
+    options = {"input": "vector", "size": 64, "hidden": [128, 128], "buffer": 100, "batch": 8}
+    return case("tower", "tower", options, images)
+
+
+def draw_rows(count: int) -> list[list[float]]:
+    drawn: list[list[float]] = np.random.default_rng(7).normal(size=(count, 64)).tolist()
+    return drawn
+
+
+def load_case(case: Case, form: str) -> tuple[AnswerGraph, Runner]:
+    """The graph of a case, and its file in a format, loaded."""
+    version = case.version()
+    spec, model, retired = unwrap(version)
+    weights = read_encoder(version) if case.reads_texts else None
+    graph = build_graph(spec, model, Graph(FORMATS[form].wide, weights), retired)
+    description = describe_export(version.subject, spec, graph, FORMATS[form])
+    return graph, FORMATS[form].load(FORMATS[form].write(graph, description), description)

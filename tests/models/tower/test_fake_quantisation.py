@@ -158,7 +158,7 @@ def test_the_weights_of_the_file_are_those_that_were_learned_with() -> None:
     for name in ("0.weight", "1.weight"):
         weight_LDH = model.layout.views(served.copy.row_1P)[name]
         learned_DH = FakeQuantiser().quantise_weights(weight_LDH, 1)[0].numpy()
-        steps_DH, scale_H = constants[f"{name}_quantized"], constants[f"{name}_scale"]
+        steps_DH, scale_H = constants[f"{name}.int8"], constants[f"{name}.scales"]
         assert steps_DH.dtype == np.int8 and steps_DH.max() == 64
         assert np.isclose(learned_DH, steps_DH * scale_H, rtol=1e-5, atol=1e-7).mean() > 0.999
 

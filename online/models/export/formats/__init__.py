@@ -20,7 +20,7 @@ from online.models.export.manifest import Description
 class ExportFormat:
     """file: the name of the exported file. wide: the type of numbers that must not lose digits. extra: of this package, that
     the format needs; "" for none. scope: what a caller needs to read such a file. version: of how the file is written, which is
-    increased when the same version of a model gives other bytes.
+    increased when the same version of a model gives other bytes. is_quantised: whether some weights are stored in int8.
     """
 
     name: str
@@ -30,12 +30,17 @@ class ExportFormat:
     wide: Wide = "float64"
     extra: str = ""
     scope: Literal["predict", "curate"] = "predict"
-    version: int = 2
+    version: int = 3
+    is_quantised: bool = False
 
     @property
     def write(self) -> Callable[[AnswerGraph, Description], bytes]:
         """Raises CannotExport where the format cannot hold the graph, or its extra is not installed."""
         return cast(Callable[[AnswerGraph, Description], bytes], import_module(self.module).write)
+
+    def count_int8(self, graph: AnswerGraph) -> int | None:
+        """Products by matrices of int8, and look-ups in them; None for a format that has none."""
+        return len(import_module(self.module).find_products(graph)) if self.is_quantised else None
 
     @property
     def load(self) -> Callable[[bytes, Description], Runner]:
@@ -52,6 +57,7 @@ FORMATS: dict[str, ExportFormat] = {
             "model.int8.onnx",
             f"{HERE}.quantised",
             "The same with weights of 8 bits: a quarter of the size, and answers that differ a little.",
+            is_quantised=True,
         ),
         ExportFormat(
             "safetensors",
