@@ -4,6 +4,8 @@ const en = {
   title: 'Chat',
   greeting: 'Ask me anything',
   rate: 'Your ratings change my answers within moments.',
+  review:
+    'You can rate my replies and suggest better ones. A person checks a suggestion before I use it.',
   open: 'Open the chat',
   close: 'Close the chat',
   log: 'Conversation',
@@ -37,7 +39,7 @@ const en = {
   tooLong: (given: number, limit: number) => `Too long: ${given} of ${limit} characters.`,
   tooMany: (seconds: number) =>
     seconds > 0
-      ? `Too many requests. Try again in ${seconds} seconds.`
+      ? `Too many requests. Try again in ${seconds} ${seconds === 1 ? 'second' : 'seconds'}.`
       : 'Too many requests. Wait a moment and try again.',
   busy: 'The service is busy or starting. Try again in a moment.',
   invalid: 'This could not be accepted. Check what you entered.',
@@ -50,6 +52,8 @@ const de: Messages = {
   title: 'Chat',
   greeting: 'Fragen Sie mich etwas',
   rate: 'Ihre Bewertungen ändern meine Antworten sofort.',
+  review:
+    'Sie können meine Antworten bewerten und bessere vorschlagen. Einen Vorschlag prüft erst ein Mensch.',
   open: 'Chat öffnen',
   close: 'Chat schließen',
   log: 'Gespräch',
@@ -83,7 +87,7 @@ const de: Messages = {
   tooLong: (given, limit) => `Zu lang: ${given} von ${limit} Zeichen.`,
   tooMany: (seconds) =>
     seconds > 0
-      ? `Zu viele Anfragen. Versuchen Sie es in ${seconds} Sekunden wieder.`
+      ? `Zu viele Anfragen. Versuchen Sie es in ${seconds} ${seconds === 1 ? 'Sekunde' : 'Sekunden'} wieder.`
       : 'Zu viele Anfragen. Warten Sie einen Moment.',
   busy: 'Der Dienst ist ausgelastet oder startet gerade. Versuchen Sie es gleich noch einmal.',
   invalid: 'Das konnte nicht angenommen werden. Prüfen Sie Ihre Eingabe.',

@@ -132,9 +132,7 @@ export class View {
     this.intro.hidden = turns.length > 0 || pending !== null;
     this.intro.replaceChildren(
       createElement('p', {}, [this.options.greeting ?? t.greeting]),
-      createElement('p', { class: 'quiet' }, [
-        teaching === 'review' ? `${t.rate} ${t.reviewed}` : t.rate,
-      ]),
+      createElement('p', { class: 'quiet' }, [teaching === 'review' ? t.review : t.rate]),
     );
     const isNew =
       turns.some((turn) => !this.views.has(turn)) ||

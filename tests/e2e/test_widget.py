@@ -335,7 +335,7 @@ def test_a_correction_is_learned_and_given_to_the_next_visitor(visit: Open, taug
 def test_a_correction_is_held_where_it_is_reviewed(visit: Open, reviewed: Service) -> None:
     page = visit(reviewed, html_with(reviewed)).page
     panel = open_chat(page)
-    expect(panel).to_contain_text("New replies are checked by a person")
+    expect(panel).to_contain_text("A person checks a suggestion before I use it.")
     ask(panel, "Do you lend umbrellas?")
     turn = last_turn(panel)
     if button(turn, "Wrong reply").count():

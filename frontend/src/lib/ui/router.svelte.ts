@@ -124,6 +124,12 @@ export class Router {
     this.arrive();
   }
 
+  /** Show a page in place of the present one, to which "back" does not return. */
+  replace(page: PageName) {
+    this.window.history.replaceState(null, '', this.absolute(hrefOf(page)));
+    this.read();
+  }
+
   /** Show a conversation in the chat; null for a new one. */
   goToConversation(id: string | null) {
     this.push(hrefOfConversation(id));

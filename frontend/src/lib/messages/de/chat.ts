@@ -62,7 +62,7 @@ export const chat: Messages['chat'] = {
     greeting: 'Fragen Sie mich etwas',
     teachOn: 'Ihre Bewertungen und Verbesserungen ändern meine Antworten sofort.',
     teachReview:
-      'Ihre Bewertungen ändern meine Antworten sofort. Neue Antworten werden erst geprüft.',
+      'Sie können meine Antworten bewerten und bessere vorschlagen. Einen Vorschlag prüft erst ein Mensch.',
     rate: 'Ihre Bewertungen ändern meine Antworten sofort.',
   },
   composer: {

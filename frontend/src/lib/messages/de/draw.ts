@@ -1,5 +1,7 @@
 /* The page for playing says “du”; the other pages say “Sie”. */
 
+import { plural } from '../plural';
+
 import type { Messages } from '..';
 
 const capital = (label: string) => label.charAt(0).toUpperCase() + label.slice(1);
@@ -87,7 +89,7 @@ export const draw: Messages['draw'] = {
     saving: 'Wird gespeichert …',
     waiting: 'Auf diesem Gerät gelernt.',
     learning: 'Gespeichert. Ich lerne …',
-    learned: (seconds) => `Gelernt in ${seconds} Sekunden.`,
+    learned: (seconds) => `Gelernt in ${seconds} ${plural(seconds, 'Sekunde', 'Sekunden')}.`,
     learnedNow: 'Gelernt.',
     nowRight: (label) => `Nächstes Mal sage ich „${label}“.`,
     nowWrong: (guess) => `Ich würde immer noch „${guess}“ sagen. Zeig mir noch ein paar.`,

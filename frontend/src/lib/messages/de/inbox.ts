@@ -54,7 +54,7 @@ export const inbox: Messages['inbox'] = {
         ? `1 Gruppe ist noch für ${model} offen.`
         : `${groups} Gruppen sind noch für ${model} offen.`,
     switchTo: (model) => `${model} zeigen`,
-    text: 'Sobald jemand eine Antwort als falsch bewertet oder eine bessere vorschlägt, erscheint das hier.',
+    text: 'Sobald jemand eine Antwort als falsch bewertet oder eine bessere vorschlägt, erscheint das hier. Was Sie selbst sagen, während Sie hier entscheiden dürfen, wird sofort gelernt und steht nicht hier.',
     filtered: 'Im Posteingang passt nichts dazu.',
     unfilter: 'Alles zeigen',
     nothingDone: 'Noch wurde nichts entschieden.',
@@ -185,7 +185,9 @@ export const inbox: Messages['inbox'] = {
   rejectSend: (what) => `${what} ablehnen`,
   ofExamples: {
     lead: 'Beispiele, die noch geprüft werden. Entscheiden Sie einmal für alle mit demselben Namen.',
-    empty: { text: 'Sobald jemand einen neuen Namen lehrt, erscheint das hier.' },
+    empty: {
+      text: 'Sobald jemand einen neuen Namen lehrt, erscheint das hier. Was Sie selbst lehren, während Sie hier entscheiden dürfen, wird sofort gelernt und steht nicht hier.',
+    },
     said: 'Beispiele für diesen Namen',
     squares:
       'So sieht das Modell sie: 8 mal 8 Felder. Ein anderes Bild einer Zeichnung behält es nicht.',

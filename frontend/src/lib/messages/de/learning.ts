@@ -1,6 +1,6 @@
 import type { Messages } from '..';
 
-const plural = (count: number, one: string, many: string) => (count === 1 ? one : many);
+import { plural } from '../plural';
 
 export const learning: Messages['learning'] = {
   title: 'Lernen',
@@ -26,8 +26,10 @@ export const learning: Messages['learning'] = {
         : 'Blind geraten: noch einmal, was zuletzt richtig war, oder immer, was am häufigsten richtig ist. Jeder Punkt ist das Mittel des neuesten Zehntels der Beurteilungen, mindestens 20. Eine Beurteilung zählt auch dann, wenn die Bewertung später geändert oder zurückgenommen wird.',
     lines: 'die Linien',
     replay: 'Das ganze Protokoll nachspielen',
-    counting: (counted, head) => `${counted} von ${head} Ereignissen sind gezählt.`,
+    counting: (counted, head) =>
+      `${counted} von ${head} ${plural(head, 'Ereignis', 'Ereignissen')} ${plural(counted, 'ist', 'sind')} gezählt.`,
     empty: 'Noch keine Antwort wurde beurteilt.',
+    unknown: 'Nicht bekannt: Die Zahlen konnten nicht gelesen werden.',
     xLabel: 'beurteilte Antworten',
     names: {
       served: 'Modell',
@@ -65,9 +67,13 @@ export const learning: Messages['learning'] = {
       `Der mittlere Fehler der letzten ${count} Antworten${whose} ist ${after}, der ${earlier} davor ${before}.`,
     recovering: 'Erholt sich',
     recovered: (right, count) =>
-      `${right} der ${count} beurteilten Antworten seit dem Zurücksetzen waren richtig.`,
+      plural(
+        count,
+        `Die einzige seit dem Zurücksetzen beurteilte Antwort war ${right === '1' ? 'richtig' : 'falsch'}.`,
+        `${right} der ${count} beurteilten Antworten seit dem Zurücksetzen ${plural(right, 'war', 'waren')} richtig.`,
+      ),
     errorRecovered: (error, count) =>
-      `Der mittlere Fehler der ${count} beurteilten Antworten seit dem Zurücksetzen ist ${error}.`,
+      `Der mittlere Fehler der ${count} beurteilten ${plural(count, 'Antwort', 'Antworten')} seit dem Zurücksetzen ist ${error}.`,
     fallRemains: (since, right, count, before) =>
       `Die letzten ${count} beurteilten Antworten enthalten noch den Abfall seit ${since}: ${right} davon waren richtig; vorher ${before}.`,
     riseRemains: (since, after, count, before) =>
@@ -75,9 +81,9 @@ export const learning: Messages['learning'] = {
     titled: (title) => `${title}:`,
     also: 'Außerdem',
     right: (share, count, whose) =>
-      `${share} der letzten ${count} beurteilten Antworten${whose} waren richtig.`,
+      `${share} der letzten ${plural(count, 'beurteilten Antwort', `${count} beurteilten Antworten`)}${whose} waren richtig.`,
     error: (mean, count, whose) =>
-      `Der mittlere Fehler der letzten ${count} Antworten${whose} ist ${mean}.`,
+      `Der mittlere Fehler der letzten ${plural(count, 'Antwort', `${count} Antworten`)}${whose} ist ${mean}.`,
     accuracyFell: (since, right, count, before, whose) =>
       `Seit ${since} waren nur ${right} der letzten ${count} beurteilten Antworten${whose} richtig; vorher ${before}.`,
     errorRose: (since, after, count, before, whose) =>
@@ -95,7 +101,11 @@ export const learning: Messages['learning'] = {
     rejected: (since, reason) =>
       `Nichts, was seit ${since} gelernt wurde, geht live, denn die Prüfung lehnt es ab: ${reason}.`,
     refused: (refused, of) =>
-      `${refused} der letzten ${of} Ereignisse konnten nicht gelernt werden.`,
+      plural(
+        of,
+        'Das einzige Ereignis konnte nicht gelernt werden.',
+        `${refused} der letzten ${of} Ereignisse ${plural(refused, 'konnte', 'konnten')} nicht gelernt werden.`,
+      ),
     learnerStopped: 'Der Lernprozess läuft nicht. Feedback wird aufbewahrt.',
     learnerRestarting: (reason) =>
       `Der Lernprozess startet neu. Feedback wird aufbewahrt. ${reason}`,
@@ -105,7 +115,11 @@ export const learning: Messages['learning'] = {
         : 'Das Lernen ist angehalten. Feedback wird aufbewahrt.',
     learningAgain: (reason) => `Das Modell lernt sein Protokoll noch einmal: ${reason}.`,
     behind: (events, waiting) =>
-      `${events} Ereignisse sind noch nicht gelernt; das älteste wartet seit ${waiting}.`,
+      plural(
+        events,
+        `Ein Ereignis ist noch nicht gelernt; es wartet seit ${waiting}.`,
+        `${events} Ereignisse sind noch nicht gelernt; das älteste wartet seit ${waiting}.`,
+      ),
     ofOlder: (version) => ` von Version ${version} und älteren`,
     olderRemain: (count, share) =>
       `Die letzten ${count} beurteilten Antworten enthalten noch welche von vor dem Zurücksetzen: ${share} der ${count} waren richtig.`,
@@ -114,9 +128,9 @@ export const learning: Messages['learning'] = {
     rolledBack: (version, newest) =>
       `Zurückgesetzt: Version ${version} antwortet, Version ${newest} ist die neueste.`,
     sinceRollBack: (right, count) =>
-      `Seit dem Zurücksetzen: ${right} von ${count} beurteilten Antworten richtig.`,
+      `Seit dem Zurücksetzen: ${right} von ${count} ${plural(count, 'beurteilten Antwort', 'beurteilten Antworten')} richtig.`,
     errorSinceRollBack: (error, count) =>
-      `Seit dem Zurücksetzen: mittlerer Fehler ${error} bei ${count} beurteilten Antworten.`,
+      `Seit dem Zurücksetzen: mittlerer Fehler ${error} bei ${count} ${plural(count, 'beurteilten Antwort', 'beurteilten Antworten')}.`,
     answersForNow: (version) =>
       `Version ${version} antwortet, bis die nächste Bewertung gelernt ist. Dann antwortet wieder die neueste.`,
     answersStopped: (version) => `Version ${version} antwortet. Das Lernen ist angehalten.`,
@@ -130,8 +144,9 @@ export const learning: Messages['learning'] = {
     expired: (until) =>
       `Ereignisse bis ${until} waren abgelaufen, bevor sie gelernt werden konnten.`,
     tooFew: (rated, enough) =>
-      `Ein Urteil braucht ${enough} beurteilte Antworten. Bisher sind es ${rated}.`,
-    counting: (counted, of) => `${counted} von ${of} Ereignissen sind gezählt.`,
+      `Ein Urteil braucht ${enough} beurteilte Antworten. Bisher ${plural(rated, 'ist', 'sind')} es ${rated}.`,
+    counting: (counted, of) =>
+      `${counted} von ${of} ${plural(of, 'Ereignis', 'Ereignissen')} ${plural(counted, 'ist', 'sind')} gezählt.`,
   },
   durations: {
     seconds: (count, shown) => `${shown} ${plural(count, 'Sekunde', 'Sekunden')}`,
@@ -141,14 +156,26 @@ export const learning: Messages['learning'] = {
   },
   recent: {
     label: 'Antworten jetzt',
-    last: (count) => `Letzte ${count} beurteilte Antworten`,
-    lastError: (count) => `Mittlerer Fehler der letzten ${count} Antworten`,
+    last: (count) =>
+      plural(count, 'Letzte beurteilte Antwort', `Letzte ${count} beurteilte Antworten`),
+    lastError: (count) =>
+      plural(
+        count,
+        'Fehler der letzten Antwort',
+        `Mittlerer Fehler der letzten ${count} Antworten`,
+      ),
     lastOfOlder: (count, version) =>
-      `Letzte ${count} beurteilte Antworten von Version ${version} und älteren`,
+      `${plural(count, 'Letzte beurteilte Antwort', `Letzte ${count} beurteilte Antworten`)} von Version ${version} und älteren`,
     lastErrorOfOlder: (count, version) =>
-      `Mittlerer Fehler der letzten ${count} Antworten von Version ${version} und älteren`,
+      `Mittlerer Fehler der letzten ${plural(count, 'Antwort', `${count} Antworten`)} von Version ${version} und älteren`,
     right: 'richtig',
     none: 'Noch nichts beurteilt',
+    unknown: 'Antworten jetzt: nicht bekannt',
+    unknownNote: 'Die Zahlen konnten nicht gelesen werden.',
+    soFar: (rated, enough) =>
+      `${rated} von ${enough} ${plural(enough, 'beurteilten Antwort', 'beurteilten Antworten')}`,
+    tooFew: (missing, shown) =>
+      `Ein Anteil steht hier nach ${shown} weiteren ${plural(missing, 'Bewertung', 'Bewertungen')}: Bis dahin wäre er vor allem Zufall.`,
     guesser: (guesser) => `Zum Vergleich: ${guesser}`,
     guesserHint:
       'Was blindes Raten bei denselben Fragen erreicht hätte: das Bessere von „noch einmal, was zuletzt richtig war“ und „immer dieselbe Antwort“. Gezählt wird, wo das Feedback sagt, welche Antwort richtig ist: Eine schlechte Bewertung sagt nichts über eine andere Antwort. Ein nützliches Modell ist weit besser.',
@@ -207,6 +234,7 @@ export const learning: Messages['learning'] = {
   alarms: {
     title: 'Alarme',
     none: 'Bisher kein Alarm.',
+    unknown: 'Nicht bekannt: Die Alarme konnten nicht gelesen werden.',
     loss: 'Fehler wurden häufiger',
     features: 'Die Eingaben haben sich verändert',
     classes: (names) => `Häufiger verfehlt: ${names}`,
@@ -236,6 +264,7 @@ export const learning: Messages['learning'] = {
     labelled: (label, version) => `${label} → ${version}`,
     newer: 'neuer',
     none: 'Noch keine Version wurde veröffentlicht.',
+    unknown: 'Nicht bekannt: Die Versionen konnten nicht gelesen werden.',
     count: (count, shown) => `${shown} ${plural(count, 'ist', 'sind')} aufbewahrt.`,
     note: 'Mit einem Etikett bleibt eine Version für immer erhalten und kann beim Namen genannt werden.',
     learnedUntil: (place) => `gelernt bis ${place}`,
@@ -269,9 +298,13 @@ export const learning: Messages['learning'] = {
     ],
     made: (at) => `Entstanden: ${at}.`,
     rightBefore: (count, share) =>
-      `Von den letzten ${count} davor beurteilten Antworten waren ${share} richtig.`,
+      plural(
+        count,
+        `Von der einen davor beurteilten Antwort waren ${share} richtig.`,
+        `Von den letzten ${count} davor beurteilten Antworten waren ${share} richtig.`,
+      ),
     errorBefore: (count, error) =>
-      `Der mittlere Fehler der letzten ${count} davor beurteilten Antworten war ${error}.`,
+      `Der mittlere Fehler der letzten ${plural(count, 'davor beurteilten Antwort', `${count} davor beurteilten Antworten`)} war ${error}.`,
     rightBeforeFall: (count, share) =>
       `Vor dem Abfall waren ${share} von ${count} beurteilten Antworten richtig.`,
     errorBeforeRise: (count, error) =>
@@ -345,8 +378,12 @@ export const learning: Messages['learning'] = {
     comparing: 'Beide Versionen antworten …',
     summary: (changed, shown, of) =>
       changed === 0
-        ? `Alle ${of} Fragen bekommen dieselbe Antwort.`
-        : `${shown} von ${of} Fragen ${plural(changed, 'bekommt', 'bekommen')} eine andere Antwort.`,
+        ? plural(
+            of,
+            'Die einzige Frage bekommt dieselbe Antwort.',
+            `Alle ${of} Fragen bekommen dieselbe Antwort.`,
+          )
+        : `${shown} von ${of} ${plural(of, 'Frage', 'Fragen')} ${plural(changed, 'bekommt', 'bekommen')} eine andere Antwort.`,
     none: 'Noch keine Frage wurde aufgezeichnet.',
     between: (since, version) => `Version ${since} → ${version}`,
     better: (count, shown) =>

@@ -2,7 +2,7 @@
 
 import type { Messages } from '..';
 
-const plural = (count: number, one: string, many: string) => (count === 1 ? one : many);
+import { plural } from '../plural';
 
 export const offline: Messages['offline'] = {
   lost: 'Keine Verbindung zum Server.',

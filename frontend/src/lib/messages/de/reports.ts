@@ -1,6 +1,6 @@
 import type { Messages } from '..';
 
-const one = (count: number, singular: string, plural: string) => (count === 1 ? singular : plural);
+import { plural } from '../plural';
 
 export const reports: Messages['reports'] = {
   title: 'Berichte',
@@ -17,11 +17,12 @@ export const reports: Messages['reports'] = {
     empty: (model) =>
       `${model} hat noch keine Rückmeldungen. Nach der ersten Bewertung erscheint hier ein Bericht.`,
     made: (until, at) => `Bis Ereignis ${until}, erstellt ${at}.`,
-    newer: (count, shown) => `Seitdem ${shown} ${one(count, 'neues Ereignis', 'neue Ereignisse')}.`,
+    newer: (count, shown) =>
+      `Seitdem ${shown} ${plural(count, 'neues Ereignis', 'neue Ereignisse')}.`,
     show: 'Anzeigen',
     make: 'Bericht erstellen',
     makeNew: 'Neuen Bericht erstellen',
-    older: (count, shown) => `${shown} ${one(count, 'älterer Bericht', 'ältere Berichte')}`,
+    older: (count, shown) => `${shown} ${plural(count, 'älterer Bericht', 'ältere Berichte')}`,
     upTo: (until, at) => `Bis Ereignis ${until}, ${at}`,
     failed: (reason) => `Der Bericht konnte nicht erstellt werden: ${reason}`,
   },
@@ -50,7 +51,7 @@ export const reports: Messages['reports'] = {
   preview: {
     title: 'Das haben wir erkannt',
     table: (format, columns, rows) =>
-      `${format}-Tabelle, ${columns} ${one(columns, 'Spalte', 'Spalten')}${rows}.`,
+      `${format}-Tabelle, ${columns} ${plural(columns, 'Spalte', 'Spalten')}${rows}.`,
     lines: (rows) => `Beispiele mit Eingabe und Label${rows}.`,
     service: (model, kind, rows) => `Log eines Dienstes, Modell ${model} (${kind})${rows}.`,
     text: (format, rows) => `${format}${rows}.`,
@@ -135,17 +136,22 @@ export const reports: Messages['reports'] = {
     otherRelease:
       'Das Log wurde von einer anderen Version exportiert. Exportieren Sie es noch einmal.',
     waiting: (count) =>
-      `Es warten schon ${count} Logs. Senden Sie dieses noch einmal, wenn eines davon fertig ist.`,
+      plural(
+        count,
+        'Es wartet schon ein Log. Senden Sie dieses noch einmal, wenn es fertig ist.',
+        `Es warten schon ${count} Logs. Senden Sie dieses noch einmal, wenn eines davon fertig ist.`,
+      ),
     uploadCutOff: 'Das Hochladen brach ab. Von der Datei wurde nichts behalten.',
   },
   progress: {
     of: (name) => `Fortschritt von ${name}`,
     waiting: (ahead) => (ahead === 0 ? 'Beginnt gleich' : `Wartet: ${ahead} davor`),
-    events: (done, total) => `${done} von etwa ${total} Ereignissen`,
+    events: (done, total) =>
+      `${done} von etwa ${total} ${plural(total, 'Ereignis', 'Ereignissen')}`,
     perSecond: (speed) => `${speed} pro Sekunde`,
     left: (time) => `noch etwa ${time}`,
     estimating: 'Restzeit wird geschätzt …',
-    seconds: (count) => `${count} ${one(count, 'Sekunde', 'Sekunden')}`,
+    seconds: (count) => `${count} ${plural(count, 'Sekunde', 'Sekunden')}`,
     minutes: (count) => `${count} min`,
     hours: (hours, minutes) => (minutes === 0 ? `${hours} h` : `${hours} h ${minutes} min`),
     steps: {

@@ -1,6 +1,6 @@
 import type { Messages } from '..';
 
-const plural = (count: number, one: string, many: string) => (count === 1 ? one : many);
+import { plural } from '../plural';
 
 export const ui: Messages['ui'] = {
   pages: {
@@ -126,7 +126,8 @@ export const ui: Messages['ui'] = {
     changed: 'Jemand anderes hat das inzwischen geändert. Laden Sie die Seite neu.',
     tooLarge: 'Das ist zu groß zum Senden.',
     tooMany: 'Zu viele Anfragen. Warten Sie einen Moment.',
-    tooManyUntil: (seconds) => `Zu viele Anfragen. Versuchen Sie es in ${seconds} Sekunden wieder.`,
+    tooManyUntil: (seconds) =>
+      `Zu viele Anfragen. Versuchen Sie es in ${seconds} ${plural(seconds, 'Sekunde', 'Sekunden')} wieder.`,
     invalid: 'Das konnte nicht angenommen werden. Prüfen Sie Ihre Eingabe.',
     busy: 'Der Dienst ist ausgelastet oder startet gerade. Versuchen Sie es gleich noch einmal.',
     full: 'Der Dienst hat keinen Speicherplatz mehr. Sagen Sie es den Betreibern.',

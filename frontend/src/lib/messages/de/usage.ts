@@ -1,6 +1,6 @@
 import type { Messages } from '..';
 
-const many = (count: number, one: string, others: string) => (count === 1 ? one : others);
+import { plural } from '../plural';
 
 export const usage: Messages['usage'] = {
   title: 'Nutzung',
@@ -27,12 +27,12 @@ export const usage: Messages['usage'] = {
   satisfactionHint:
     'Der Anteil der 👍 an allen Bewertungen. Eine Korrektur zählt als 👎. Die Spanne zeigt, wie viel Zufall darin steckt: Je mehr Bewertungen, desto enger.',
   between: (low, high) => `zwischen ${low} und ${high}`,
-  ratings: (count, text) => `${text} ${many(count, 'Bewertung', 'Bewertungen')}`,
+  ratings: (count, text) => `${text} ${plural(count, 'Bewertung', 'Bewertungen')}`,
   noRatings: 'Keine Bewertungen in diesem Zeitraum',
   alone: 'Ohne Personal beantwortet',
   aloneHint:
     'Fragen mit einer Antwort, die niemand als falsch bezeichnet oder korrigiert hat. Wem nicht geholfen wurde und wer nichts sagte, zählt mit.',
-  aloneCount: (answered, asked) => `${answered} von ${asked} Fragen`,
+  aloneCount: (answered, asked) => `${answered} von ${asked} ${plural(asked, 'Frage', 'Fragen')}`,
   corrected: 'Korrigiert',
   correctedHint:
     'Fragen, auf die jemand eine bessere Antwort gegeben hat, oder eine, wo es keine gab.',
@@ -50,7 +50,7 @@ export const usage: Messages['usage'] = {
   download: 'Als CSV herunterladen',
   top: 'Am häufigsten gefragt',
   topNote: (count) =>
-    `Unter den neuesten ${count} Fragen. Ähnliche Fragen mit derselben Antwort stehen in einer Zeile.`,
+    `Unter ${plural(count, 'der neuesten Frage', `den neuesten ${count} Fragen`)}. Ähnliche Fragen mit derselben Antwort stehen in einer Zeile.`,
   completeSince: (day) => `Vollständig seit ${day}: Ältere Fragen wurden nicht durchsucht.`,
   question: 'Frage',
   alike: (text) => `und ${text} ähnliche: `,
@@ -74,7 +74,7 @@ export const usage: Messages['usage'] = {
     never: 'Noch keine Benachrichtigung zugestellt',
     failed: (at, error) => `Fehlgeschlagen ${at}: ${error}`,
     waiting: (count, text) =>
-      `${text} ${many(count, 'Benachrichtigung wartet', 'Benachrichtigungen warten')}`,
+      `${text} ${plural(count, 'Benachrichtigung wartet', 'Benachrichtigungen warten')}`,
     test: 'Test senden',
     testing: 'Wird gesendet …',
     accepted: (endpoint) => `${endpoint} hat den Test angenommen.`,
@@ -85,7 +85,7 @@ export const usage: Messages['usage'] = {
   devices: {
     title: 'Geräte',
     noGpu: 'Kein Prozess dieses Dienstes nutzt eine GPU: Der Prozessor lernt und antwortet.',
-    cores: (count) => `${count} ${many(count, 'Kern', 'Kerne')}`,
+    cores: (count) => `${count} ${plural(count, 'Kern', 'Kerne')}`,
     busy: (percent) => `zu ${percent} % ausgelastet`,
     memory: (device) => `Belegter Speicher von ${device}`,
     used: (used, total) => `${used} von ${total} belegt`,
@@ -94,6 +94,6 @@ export const usage: Messages['usage'] = {
     answers: (models) => `antwortet mit ${models}`,
     full: 'Der Speicher reichte nicht',
     fellBack: (model, device) => `${model}: ${device} war voll.`,
-    times: (count) => `${count}-mal`,
+    times: (count) => plural(count, 'einmal', `${count}-mal`),
   },
 };

@@ -60,7 +60,8 @@ export const chat = {
   welcome: {
     greeting: 'Ask me something',
     teachOn: 'Your ratings and corrections change my answers within moments.',
-    teachReview: 'Your ratings change my answers within moments. New replies are checked first.',
+    teachReview:
+      'You can rate my replies and suggest better ones. A person checks a suggestion before I use it.',
     rate: 'Your ratings change my answers within moments.',
   },
   composer: {

@@ -1,5 +1,7 @@
 /* The drawing page. The bot speaks of itself as "I". */
 
+import { plural } from '../plural';
+
 const capital = (label: string) => label.charAt(0).toUpperCase() + label.slice(1);
 const drawings = (count: number, shown: string) =>
   `${shown} ${count === 1 ? 'drawing' : 'drawings'}`;
@@ -86,7 +88,7 @@ export const draw = {
     saving: 'Saving …',
     waiting: 'Learned on this device.',
     learning: 'Saved. Learning …',
-    learned: (seconds: string) => `Learned in ${seconds} seconds.`,
+    learned: (seconds: string) => `Learned in ${seconds} ${plural(seconds, 'second', 'seconds')}.`,
     learnedNow: 'Learned.',
     nowRight: (label: string) => `Next time I say “${label}”.`,
     nowWrong: (guess: string) => `I would still say “${guess}”. Show me a few more.`,

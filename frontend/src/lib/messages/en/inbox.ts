@@ -52,7 +52,7 @@ export const inbox = {
     waitFor: (groups: number, model: string) =>
       groups === 1 ? `1 group waits for ${model}.` : `${groups} groups wait for ${model}.`,
     switchTo: (model: string) => `Show ${model}`,
-    text: 'When somebody rates a reply as wrong or suggests a better one, it appears here.',
+    text: 'When somebody rates a reply as wrong or suggests a better one, it appears here. What you say yourself while you may decide here is learned at once, and is not listed.',
     filtered: 'Nothing in the inbox fits.',
     unfilter: 'Show everything',
     nothingDone: 'Nothing was decided yet.',
@@ -182,7 +182,9 @@ export const inbox = {
   rejectSend: (what: string) => `Reject ${what}`,
   ofExamples: {
     lead: 'Examples that wait to be checked. Decide once for all of one name.',
-    empty: { text: 'When a visitor teaches a new name, it appears here.' },
+    empty: {
+      text: 'When a visitor teaches a new name, it appears here. What you teach yourself while you may decide here is learned at once, and is not listed.',
+    },
     said: 'Examples of this name',
     squares: 'As the model sees them: 8 by 8 squares. It keeps no other picture of a drawing.',
     rejectTitle: 'Why? The people who gave them can read this. (optional)',

@@ -1,4 +1,4 @@
-const plural = (count: number, one: string, many: string) => (count === 1 ? one : many);
+import { plural } from '../plural';
 
 export const learning = {
   title: 'Learning',
@@ -25,8 +25,10 @@ export const learning = {
         : 'Blind guesses: again what was right the last time, or always what is right most often. Each point is the mean of the newest tenth of the judgements, at least 20. A judgement stays counted if the rating is changed or taken back later.',
     lines: 'the lines',
     replay: 'Replay the whole log',
-    counting: (counted: string, head: string) => `Counted ${counted} of ${head} events so far.`,
+    counting: (counted: string, head: string) =>
+      `Counted ${counted} of ${head} ${plural(head, 'event', 'events')} so far.`,
     empty: 'No answer has been judged yet.',
+    unknown: 'Not known: the figures could not be read.',
     xLabel: 'judged answers',
     names: {
       served: 'model',
@@ -63,9 +65,9 @@ export const learning = {
       `the mean error of the last ${count} answers${whose} is ${after}, of the ${earlier} before ${before}.`,
     recovering: 'Recovering',
     recovered: (right: string, count: string) =>
-      `${right} of the ${count} judged answers since the roll back were right.`,
+      `${right} of the ${count} judged ${plural(count, 'answer', 'answers')} since the roll back ${plural(right, 'was', 'were')} right.`,
     errorRecovered: (error: string, count: string) =>
-      `the mean error of the ${count} judged answers since the roll back is ${error}.`,
+      `the mean error of the ${count} judged ${plural(count, 'answer', 'answers')} since the roll back is ${error}.`,
     fallRemains: (since: string, right: string, count: string, before: string) =>
       `the last ${count} judged answers still contain the fall since ${since}: ${right} of them were right; before, ${before}.`,
     riseRemains: (since: string, after: string, count: string, before: string) =>
@@ -73,9 +75,9 @@ export const learning = {
     titled: (title: string) => `${title}:`,
     also: 'Also',
     right: (share: string, count: string, whose: string) =>
-      `${share} of the last ${count} judged answers${whose} were right.`,
+      `${share} of the last ${count} judged ${plural(count, 'answer', 'answers')}${whose} ${plural(count, 'was', 'were')} right.`,
     error: (mean: string, count: string, whose: string) =>
-      `the mean error of the last ${count} answers${whose} is ${mean}.`,
+      `the mean error of the last ${count} ${plural(count, 'answer', 'answers')}${whose} is ${mean}.`,
     accuracyFell: (since: string, right: string, count: string, before: string, whose: string) =>
       `since ${since}, only ${right} of the last ${count} judged answers${whose} were right; before, ${before}.`,
     errorRose: (since: string, after: string, count: string, before: string, whose: string) =>
@@ -93,7 +95,11 @@ export const learning = {
     rejected: (since: string, reason: string) =>
       `nothing learned since ${since} goes live, because the gate refuses it: ${reason}.`,
     refused: (refused: string, of: string) =>
-      `${refused} of the last ${of} events could not be learned.`,
+      plural(
+        of,
+        'the only event could not be learned.',
+        `${refused} of the last ${of} events could not be learned.`,
+      ),
     learnerStopped: 'the learner is not running. Feedback is kept.',
     learnerRestarting: (reason: string) =>
       `the learner is starting again. Feedback is kept. ${reason}`,
@@ -103,7 +109,11 @@ export const learning = {
         : 'learning is stopped. Feedback is kept.',
     learningAgain: (reason: string) => `the model is learning its log again: ${reason}.`,
     behind: (events: string, waiting: string) =>
-      `${events} events are not learned yet; the oldest has waited for ${waiting}.`,
+      plural(
+        events,
+        `one event is not learned yet; it has waited for ${waiting}.`,
+        `${events} events are not learned yet; the oldest has waited for ${waiting}.`,
+      ),
     /** Whose answers the figures are of while an older version answers. */
     ofOlder: (version: string) => ` of version ${version} and older ones`,
     olderRemain: (count: string, share: string) =>
@@ -113,9 +123,9 @@ export const learning = {
     rolledBack: (version: string, newest: string) =>
       `rolled back: version ${version} answers, version ${newest} is the newest.`,
     sinceRollBack: (right: string, count: string) =>
-      `since the roll back: ${right} of ${count} judged answers right.`,
+      `since the roll back: ${right} of ${count} judged ${plural(count, 'answer', 'answers')} right.`,
     errorSinceRollBack: (error: string, count: string) =>
-      `since the roll back: mean error ${error} in ${count} judged answers.`,
+      `since the roll back: mean error ${error} in ${count} judged ${plural(count, 'answer', 'answers')}.`,
     answersForNow: (version: string) =>
       `version ${version} answers until the next rating is learned. Then the newest version does again.`,
     answersStopped: (version: string) => `version ${version} answers. Learning is stopped.`,
@@ -128,8 +138,9 @@ export const learning = {
     damaged: (versions: string) => `cannot be loaded: version ${versions}.`,
     expired: (until: string) => `events up to ${until} expired before they could be learned.`,
     tooFew: (rated: string, enough: string) =>
-      `a verdict needs ${enough} judged answers, and there are ${rated} so far.`,
-    counting: (counted: string, of: string) => `${counted} of ${of} events are counted so far.`,
+      `a verdict needs ${enough} judged answers, and there ${plural(rated, 'is', 'are')} ${rated} so far.`,
+    counting: (counted: string, of: string) =>
+      `${counted} of ${of} ${plural(of, 'event', 'events')} ${plural(counted, 'is', 'are')} counted so far.`,
   },
   durations: {
     seconds: (count: number, shown: string) => `${shown} ${plural(count, 'second', 'seconds')}`,
@@ -139,14 +150,22 @@ export const learning = {
   },
   recent: {
     label: 'Answers now',
-    last: (count: string) => `Last ${count} judged answers`,
-    lastError: (count: string) => `Mean error of the last ${count} answers`,
+    last: (count: string) => plural(count, 'Last judged answer', `Last ${count} judged answers`),
+    lastError: (count: string) =>
+      plural(count, 'Error of the last answer', `Mean error of the last ${count} answers`),
     lastOfOlder: (count: string, version: string) =>
-      `Last ${count} judged answers of version ${version} and older`,
+      `Last ${count} judged ${plural(count, 'answer', 'answers')} of version ${version} and older`,
     lastErrorOfOlder: (count: string, version: string) =>
-      `Mean error of the last ${count} answers of version ${version} and older`,
+      `Mean error of the last ${count} ${plural(count, 'answer', 'answers')} of version ${version} and older`,
     right: 'right',
     none: 'Nothing judged yet',
+    unknown: 'Answers now: not known',
+    unknownNote: 'The figures could not be read.',
+    /** Before there are enough judgements for a figure. */
+    soFar: (rated: string, enough: string) =>
+      `${rated} of ${enough} judged ${plural(enough, 'answer', 'answers')}`,
+    tooFew: (missing: number, shown: string) =>
+      `A share is shown after ${shown} more ${plural(missing, 'rating', 'ratings')}: until then it would mostly be chance.`,
     guesser: (guesser: string) => `For comparison: ${guesser}`,
     guesserHint:
       'What blind guessing would have reached on the same questions: the better one of saying again what was right the last time, and of always giving the same answer. It is counted where the feedback says which answer is right: a bad rating tells nothing of another answer. A useful model is far better.',
@@ -206,6 +225,7 @@ export const learning = {
   alarms: {
     title: 'Alarms',
     none: 'No alarm so far.',
+    unknown: 'Not known: the alarms could not be read.',
     loss: 'Errors became more frequent',
     features: 'The inputs changed',
     classes: (names: string) => `Missed more often: ${names}`,
@@ -236,6 +256,7 @@ export const learning = {
     labelled: (label: string, version: string) => `${label} → ${version}`,
     newer: 'newer',
     none: 'No version has been published yet.',
+    unknown: 'Not known: the versions could not be read.',
     count: (count: number, shown: string) => `${shown} ${plural(count, 'is', 'are')} kept.`,
     note: 'Give one a label to keep it for good and to call it by name.',
     learnedUntil: (place: string) => `learned up to ${place}`,
@@ -269,9 +290,9 @@ export const learning = {
     ],
     made: (at: string) => `Made ${at}.`,
     rightBefore: (count: string, share: string) =>
-      `Of the last ${count} answers judged before that, ${share} were right.`,
+      `Of the last ${count} ${plural(count, 'answer', 'answers')} judged before that, ${share} ${plural(count, 'was', 'were')} right.`,
     errorBefore: (count: string, error: string) =>
-      `The mean error of the last ${count} answers judged before that was ${error}.`,
+      `The mean error of the last ${count} ${plural(count, 'answer', 'answers')} judged before that was ${error}.`,
     rightBeforeFall: (count: string, share: string) =>
       `Before the fall, ${share} of ${count} judged answers were right.`,
     errorBeforeRise: (count: string, error: string) =>
@@ -345,8 +366,12 @@ export const learning = {
     comparing: 'Both versions are answering…',
     summary: (changed: number, shown: string, of: string) =>
       changed === 0
-        ? `All ${of} questions get the same answer.`
-        : `${shown} of ${of} questions ${plural(changed, 'gets', 'get')} another answer.`,
+        ? plural(
+            of,
+            'The only question gets the same answer.',
+            `All ${of} questions get the same answer.`,
+          )
+        : `${shown} of ${of} ${plural(of, 'question', 'questions')} ${plural(changed, 'gets', 'get')} another answer.`,
     none: 'No question was recorded yet.',
     between: (since: string, version: string) => `Version ${since} → ${version}`,
     better: (count: number, shown: string) =>
@@ -369,7 +394,7 @@ export const learning = {
     thumbDown: '👎 for the answer then',
     label: (label: string) => `right: ${label}`,
     notRated: 'not rated',
-    asked: (count: string) => `asked ${count} times`,
+    asked: (count: string) => plural(count, 'asked once', `asked ${count} times`),
     more: (count: string) => `Show all ${count}`,
   },
   members: {

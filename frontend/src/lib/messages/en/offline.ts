@@ -1,6 +1,6 @@
 /* The page without the service, and what waits in this browser. */
 
-const plural = (count: number, one: string, many: string) => (count === 1 ? one : many);
+import { plural } from '../plural';
 
 export const offline = {
   lost: 'No connection to the server.',

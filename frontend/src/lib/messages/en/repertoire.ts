@@ -1,4 +1,4 @@
-const plural = (count: number, one: string, many: string) => (count === 1 ? one : many);
+import { plural } from '../plural';
 const times = (count: number, shown: string) => `${shown} ${plural(count, 'time', 'times')}`;
 const examples = (count: number, shown: string) =>
   `${shown} ${plural(count, 'example question', 'example questions')}`;

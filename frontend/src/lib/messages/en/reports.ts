@@ -1,6 +1,6 @@
 /* The page of reports. `steps`: what the server says that it does, by its own words. */
 
-const one = (count: number, singular: string, plural: string) => (count === 1 ? singular : plural);
+import { plural } from '../plural';
 
 export const reports = {
   title: 'Reports',
@@ -18,11 +18,11 @@ export const reports = {
       `${model} has no feedback yet. A report appears here after the first rating.`,
     made: (until: string, at: string) => `Up to event ${until}, made ${at}.`,
     newer: (count: number, shown: string) =>
-      `${shown} new ${one(count, 'event', 'events')} since then.`,
+      `${shown} new ${plural(count, 'event', 'events')} since then.`,
     show: 'Show',
     make: 'Make the report',
     makeNew: 'Make a new report',
-    older: (count: number, shown: string) => `${shown} older ${one(count, 'report', 'reports')}`,
+    older: (count: number, shown: string) => `${shown} older ${plural(count, 'report', 'reports')}`,
     upTo: (until: string, at: string) => `Up to event ${until}, ${at}`,
     failed: (reason: string) => `The report could not be made: ${reason}`,
   },
@@ -51,7 +51,7 @@ export const reports = {
   preview: {
     title: 'What we recognised',
     table: (format: string, columns: number, rows: string) =>
-      `${format} table, ${columns} ${one(columns, 'column', 'columns')}${rows}.`,
+      `${format} table, ${columns} ${plural(columns, 'column', 'columns')}${rows}.`,
     lines: (rows: string) => `Examples with an input and a label${rows}.`,
     service: (model: string, kind: string, rows: string) =>
       `Log of a service, model ${model} (${kind})${rows}.`,
@@ -135,18 +135,25 @@ export const reports = {
     withoutRows: 'The file has no rows.',
     otherRelease: 'The log was exported by another release. Export it again.',
     waiting: (count: string) =>
-      `${count} logs are waiting already. Send this one again when one of them is done.`,
+      plural(
+        count,
+        'A log is waiting already. Send this one again when it is done.',
+        `${count} logs are waiting already. Send this one again when one of them is done.`,
+      ),
     uploadCutOff: 'The upload ended early. Nothing of the file was kept.',
   },
   progress: {
     of: (name: string) => `Progress of ${name}`,
     waiting: (ahead: number) =>
-      ahead === 0 ? 'Starts in a moment' : `Waiting: ${ahead} ${one(ahead, 'comes', 'come')} first`,
-    events: (done: string, total: string) => `${done} of about ${total} events`,
+      ahead === 0
+        ? 'Starts in a moment'
+        : `Waiting: ${ahead} ${plural(ahead, 'comes', 'come')} first`,
+    events: (done: string, total: string) =>
+      `${done} of about ${total} ${plural(total, 'event', 'events')}`,
     perSecond: (speed: string) => `${speed} per second`,
     left: (time: string) => `about ${time} left`,
     estimating: 'estimating the time left…',
-    seconds: (count: number) => `${count} ${one(count, 'second', 'seconds')}`,
+    seconds: (count: number) => `${count} ${plural(count, 'second', 'seconds')}`,
     minutes: (count: number) => `${count} min`,
     hours: (hours: number, minutes: number) =>
       minutes === 0 ? `${hours} h` : `${hours} h ${minutes} min`,

@@ -1,6 +1,6 @@
 /* Sentences that several pages share. */
 
-const plural = (count: number, one: string, many: string) => (count === 1 ? one : many);
+import { plural } from '../plural';
 
 export const ui = {
   pages: {
@@ -128,7 +128,8 @@ export const ui = {
     changed: 'Somebody else has changed this meanwhile. Reload and try again.',
     tooLarge: 'This is too large to send.',
     tooMany: 'Too many requests. Wait a moment and try again.',
-    tooManyUntil: (seconds: string) => `Too many requests. Try again in ${seconds} seconds.`,
+    tooManyUntil: (seconds: string) =>
+      `Too many requests. Try again in ${seconds} ${plural(seconds, 'second', 'seconds')}.`,
     invalid: 'This could not be accepted. Check what you entered.',
     busy: 'The service is busy or starting. Try again in a moment.',
     full: 'The service has no space left. Tell the people who run it.',

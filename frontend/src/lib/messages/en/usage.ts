@@ -1,6 +1,6 @@
 /* How a model is used, and the alerts about it. */
 
-const many = (count: number, one: string, others: string) => (count === 1 ? one : others);
+import { plural } from '../plural';
 
 export const usage = {
   title: 'Use',
@@ -27,12 +27,13 @@ export const usage = {
   satisfactionHint:
     'Of all ratings, the share that is 👍. A correction counts as 👎. The range says how much chance there is in it: it gets narrower with more ratings.',
   between: (low: string, high: string) => `between ${low} and ${high}`,
-  ratings: (count: number, text: string) => `${text} ${many(count, 'rating', 'ratings')}`,
+  ratings: (count: number, text: string) => `${text} ${plural(count, 'rating', 'ratings')}`,
   noRatings: 'No ratings in this time',
   alone: 'Answered without staff',
   aloneHint:
     'Questions that got an answer which nobody has called wrong or corrected. People who were not helped and said nothing count as helped.',
-  aloneCount: (answered: string, asked: string) => `${answered} of ${asked} questions`,
+  aloneCount: (answered: string, asked: string) =>
+    `${answered} of ${asked} ${plural(asked, 'question', 'questions')}`,
   corrected: 'Corrected',
   correctedHint: 'Questions for which somebody gave a better answer, or one where there was none.',
   overTime: 'Satisfaction over time',
@@ -49,7 +50,7 @@ export const usage = {
   download: 'Download as CSV',
   top: 'Asked most',
   topNote: (count: string) =>
-    `Among the newest ${count} questions. Similar questions that get the same reply are one row.`,
+    `Among the newest ${plural(count, 'question', `${count} questions`)}. Similar questions that get the same reply are one row.`,
   completeSince: (day: string) => `Complete since ${day}: older questions were not searched.`,
   question: 'Question',
   alike: (text: string) => `and ${text} like it: `,
@@ -73,7 +74,7 @@ export const usage = {
     never: 'No alert was delivered yet',
     failed: (at: string, error: string) => `Failed ${at}: ${error}`,
     waiting: (count: number, text: string) =>
-      `${text} ${many(count, 'alert waits', 'alerts wait')}`,
+      `${text} ${plural(count, 'alert waits', 'alerts wait')}`,
     test: 'Send a test',
     testing: 'Sending…',
     accepted: (endpoint: string) => `${endpoint} accepted the test.`,
@@ -84,7 +85,7 @@ export const usage = {
   devices: {
     title: 'Devices',
     noGpu: 'No process of this service uses a GPU: the processor learns and answers.',
-    cores: (count: number) => `${count} ${many(count, 'core', 'cores')}`,
+    cores: (count: number) => `${count} ${plural(count, 'core', 'cores')}`,
     busy: (percent: number) => `${percent} % busy`,
     memory: (device: string) => `Memory of ${device} in use`,
     used: (used: string, total: string) => `${used} of ${total} in use`,
@@ -93,6 +94,6 @@ export const usage = {
     answers: (models: string) => `answers with ${models}`,
     full: 'Memory ran out',
     fellBack: (model: string, device: string) => `${model}: ${device} was full.`,
-    times: (count: number) => `${count} times`,
+    times: (count: number) => plural(count, 'once', `${count} times`),
   },
 };
