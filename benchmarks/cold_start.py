@@ -127,12 +127,10 @@ def play_ranker(
             questions = [row.tobytes() for row in turns.questions[start : start + TOGETHER]]
             answers = bot.predict(questions, range(start, start + len(questions)))
             for place, (question, answer) in enumerate(zip(questions, answers, strict=True), start):
-                assert answer.choice is not None
-                best = max(answer.candidates, key=lambda candidate: candidate.score)
-                explored += best.id != answer.choice
+                explored += answer.is_tried
                 hits.append(answer.choice == names[turns.right[place]])
                 flips, rates = next(thumbs)
-                if rates:
+                if rates and answer.choice is not None:
                     bot.send("reward", question, answer.choice, reward=float(hits[-1] != flips))
             bot.learn()
     return hits, explored / len(hits)

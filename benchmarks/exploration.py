@@ -17,6 +17,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from benchmarks.chat import NEVER_ABSTAIN
 from benchmarks.clinc150 import split
 from benchmarks.cold_start import Turns, find_untested, play_ranker
 from benchmarks.halves import INTENT_HALVES, JUDGE_SEED, TUNE_SEED, Half, Intents
@@ -25,6 +26,7 @@ from benchmarks.tasks import SCENARIOS
 from benchmarks.typed_questions import Chat, questions
 from online.models import Answer, Example
 from online.models.ranker import choice
+from online.models.ranker.options import OPTIONS
 from online.models.ranker.policies import POLICIES, draw_key
 
 IMPLAUSIBLE = 0.1  # chance
@@ -35,7 +37,8 @@ TAUGHT = (
     ("Where can I fix my bicycle?", "A pump and some tools are chained to the bicycle stand."),
     ("Is there a piano?", "A piano stands in the basement; book it for an hour at the desk."),
 )
-GUESSES = {"min_chance": 0.0, "abstain_below": -1.0, "abstain_margin": 0.0}
+ASKS_BACK = "names, default options: it asks back"
+DEFAULTS = {each.name: each.default for each in OPTIONS if each.name in NEVER_ABSTAIN}
 
 
 @contextmanager
@@ -75,7 +78,7 @@ class Cost:
 
 def measure_costs() -> list[dict[str, Any]]:
     rows = list[dict[str, Any]]()
-    for name, options in (("default", {}), ("gives guesses", GUESSES)):
+    for name, options in (("default", {}), ("gives guesses", NEVER_ABSTAIN)):
         for policy in progress([each for each in POLICIES if each != "greedy"], f"unrelated questions, {name}"):
             now, asked = ask_unrelated({**options, "policy": policy})
             with policy_before(policy):
@@ -108,6 +111,7 @@ def measure_gains(sets: int | None) -> list[dict[str, Any]]:
         *(replace(each, name=f"{each.name}, {LIES:.0%} wrong", flip=LIES) for each in SCENARIOS[2:]),
     ]
     scenarios.insert(0, replace(SCENARIOS[0], name="names, all true", flip=0.0))
+    scenarios.append(replace(SCENARIOS[0], name=ASKS_BACK))
     return [
         {"half": half.name, "scenario": scenario.name, **play_half(half, scenario, seed, sets)}
         for half, seed in ((INTENT_HALVES.tune, TUNE_SEED), (INTENT_HALVES.judge, JUDGE_SEED))
@@ -120,7 +124,8 @@ def play_half(half: Half[Intents], scenario: Any, seed: int, sets: int | None) -
     for read in list(half.sets.values())[:sets]:
         turns = Turns.draw(read().dataset, scenario, seed)
         for name, way in (("greedy", "greedy"), ("before", "before"), ("now", "optimistic")):
-            hits, _ = play_ranker(way, turns, scenario, seed)
+            options = DEFAULTS if scenario.name == ASKS_BACK else {}
+            hits, _ = play_ranker(way, turns, scenario, seed, options)
             found[name].append(100 * float(np.mean(hits)))
     return {name: float(np.mean(shares)) for name, shares in found.items()}
 
