@@ -117,6 +117,14 @@ class LineProblem(Wire):
     )
 
 
+class SharedExample(Wire):
+    """An example of a line that another reply in use has, too. Of the two, the one that is learned last counts."""
+
+    example: str
+    reply: str = Field(description="The id of the other reply.")
+    line: int | None = Field(description="The line that gives it to that reply; null: it had it before.")
+
+
 class ImportedLine(Wire):
     """The effect of one line. does: its changes; empty for none. was: the text that it replaces."""
 
@@ -126,6 +134,7 @@ class ImportedLine(Wire):
     does: list[Literal["new", "reworded", "examples", "restored", "retired"]]
     examples: int = Field(description="The number of example questions that it adds.")
     was: str | None
+    shared: list[SharedExample] = Field(description="Its new examples that another reply has, too.")
     error: str | None = Field(description="What is wrong with the line, in English; null for a valid one.")
     problem: LineProblem | None = Field(description="The same as a code; null for a valid line.")
 
@@ -133,6 +142,7 @@ class ImportedLine(Wire):
 class ImportAnswer(Wire):
     lines: list[ImportedLine]
     bad: int = Field(description="The number of invalid lines.")
+    shared: int = Field(description="The number of new examples that another reply has, too.")
     offset: int | None = Field(
         description="A version that has learned this offset has all changes; null: nothing was changed."
     )

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -34,7 +34,7 @@ from online.serving.monitoring.health import Health, HealthCheck, Ratings
 from online.serving.monitoring.standstill import StandstillWatch
 from online.serving.monitoring.version_changes import VersionComparison
 from online.serving.predictor import Predictor
-from online.serving.repertoire.repertoire import Repertoire
+from online.serving.repertoire.repertoire import Repertoire, find_shared_examples
 from online.serving.stream_relay import StreamRelay
 from online.serving.transactions import Transactions
 from online.serving.usage.counting import RatingCounter
@@ -267,6 +267,7 @@ class ModelRuntime:
             rows = await self.repertoire.add(self.starter_replies, origin="starter")
             head = max(row.offset for row in rows)
             log_event(log, "repertoire loaded", model=self.spec.name, replies=len(rows))
+            report_shared_examples(self.spec.name, self.starter_replies)
         if will_learn and not await asyncio.to_thread(self.snapshots.versions):
             self.starter_until = head
 
@@ -282,3 +283,13 @@ class ModelRuntime:
         self.stream.close()
         if self.relay is not None:
             self.relay.close()
+
+
+def report_shared_examples(model: str, replies: Sequence[NewReply]) -> None:
+    """Warn of examples that a first repertoire has under two replies: the one that is learned last counts."""
+    shared = find_shared_examples(replies)
+    if shared:
+        example, first, later = shared[0]
+        event = "examples under two replies: the later one counts"
+        facts = {"count": len(shared), "example": example, "first": first, "later": later}
+        log_event(log, event, logging.WARNING, model=model, **facts)

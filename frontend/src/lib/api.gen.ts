@@ -3315,6 +3315,11 @@ export interface components {
              */
             bad: number;
             /**
+             * Shared
+             * @description The number of new examples that another reply has, too.
+             */
+            shared: number;
+            /**
              * Offset
              * @description A version that has learned this offset has all changes; null: nothing was changed.
              */
@@ -3340,6 +3345,11 @@ export interface components {
             examples: number;
             /** Was */
             was: string | null;
+            /**
+             * Shared
+             * @description Its new examples that another reply has, too.
+             */
+            shared: components["schemas"]["SharedExample"][];
             /**
              * Error
              * @description What is wrong with the line, in English; null for a valid one.
@@ -4605,6 +4615,24 @@ export interface components {
             shared_at: string;
             /** Turns */
             turns: components["schemas"]["SharedTurn"][];
+        };
+        /**
+         * SharedExample
+         * @description An example of a line that another reply in use has, too. Of the two, the one that is learned last counts.
+         */
+        SharedExample: {
+            /** Example */
+            example: string;
+            /**
+             * Reply
+             * @description The id of the other reply.
+             */
+            reply: string;
+            /**
+             * Line
+             * @description The line that gives it to that reply; null: it had it before.
+             */
+            line: number | null;
         };
         /** SharedTurn */
         SharedTurn: {

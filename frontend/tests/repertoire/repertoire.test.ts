@@ -29,7 +29,7 @@ class FakeRepertoireApi extends FakeApi implements RepertoireApi {
   /** The example questions of each reply, by its id. */
   questions: Record<string, string[]> = { hours: ['When do you open?'] };
   clusters: OpenCluster[] = [];
-  plan: ImportAnswer = { lines: [], bad: 0, offset: null };
+  plan: ImportAnswer = { lines: [], bad: 0, shared: 0, offset: null };
   private last = 34;
 
   async replies({ q = '', limit }: ReplyQuery) {
@@ -304,7 +304,15 @@ test('a correction that could not be sent keeps its text and its box', async () 
   ]);
 });
 
-const line = { id: 'x', text: 'Yes.', examples: 0, was: null, error: null, problem: null };
+const line = {
+  id: 'x',
+  text: 'Yes.',
+  examples: 0,
+  was: null,
+  shared: [],
+  error: null,
+  problem: null,
+};
 const problem = { code: 'no_text', field: 'text', entry: null, about: null } as const;
 const PLAN: ImportAnswer = {
   lines: [
@@ -313,6 +321,7 @@ const PLAN: ImportAnswer = {
     { ...line, line: 3, does: [], error: 'a reply needs a text', problem },
     { ...line, line: 4, does: ['reworded', 'examples'], was: 'No.', examples: 2 },
   ],
+  shared: 0,
   bad: 1,
   offset: null,
 };

@@ -266,7 +266,8 @@ async def import_replies(
         model.inbox.notify()
         await record_action(request, "import_replies", model.spec.name, name_offset(offset), lines=len(planned))
     bad = sum(each.error is not None for each in planned)
-    content = {"lines": [describe_line(each) for each in planned], "bad": bad, "offset": offset}
+    shared = sum(len(each.shared) for each in planned)
+    content = {"lines": [describe_line(each) for each in planned], "bad": bad, "shared": shared, "offset": offset}
     return json_response(content, headers=live_headers(model))
 
 
@@ -275,7 +276,8 @@ def describe_line(planned: PlannedLine) -> dict[str, object]:
     problem = None if planned.error is None else asdict(planned.error)
     error = None if problem is None else problem.pop("message")
     examples = len(planned.change.examples) if planned.change else 0
-    return {**fields, "examples": examples, "error": error, "problem": problem}
+    shared = [asdict(each) for each in planned.shared]
+    return {**fields, "examples": examples, "shared": shared, "error": error, "problem": problem}
 
 
 @router.get("/v1/models/{model}/unanswered", response_model=UnansweredAnswer)

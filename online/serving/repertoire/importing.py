@@ -12,7 +12,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import ValidationError
@@ -26,6 +26,7 @@ from online.store.database.values import fold_text
 from online.store.repertoire.replies import ReplyRow, normalize_text
 
 Format = Literal["jsonl", "csv"]
+Owner = tuple[str, int | None]  # the id of a reply, and the line that gave it an example
 Does = Literal["new", "reworded", "examples", "restored", "retired"]
 COLUMNS = ("id", "text", "examples", "active")
 CODES: dict[str, LineErrorCode] = {  # by the types of the validator; every other one is `not_valid`
@@ -73,6 +74,18 @@ class ParsedLine:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedExample:
+    """An example that another reply in use has, too: of the two, the one that is learned last counts.
+
+    reply: the id of the other one. line: where the same file gives it to that reply; None: that reply had it before.
+    """
+
+    example: str
+    reply: str
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedLine:
     """What a line would do; nothing if it has neither a change nor an error. was: the text it replaces."""
 
@@ -83,6 +96,7 @@ class PlannedLine:
     change: Change | None = None
     was: str | None = None
     error: LineError | None = None
+    shared: tuple[SharedExample, ...] = ()
 
 
 # file -> lines
@@ -193,7 +207,9 @@ class Plan:
         self.texts = {row.id: row.text for row in replies}
         self.active = {row.id: row.active for row in replies}
         self.by_text = {fold_text(text): id for id, text in self.texts.items()}
-        self.known = {(id, fold_text(text)) for id, text in examples}
+        present = [(id, fold_text(text)) for id, text in examples]
+        self.known = set(present)
+        self.owners: dict[str, Owner] = {words: (id, None) for id, words in present if self.active.get(id)}
         self.new_id, self.max_chars = new_id, max_chars
         self.reworded: dict[str, int] = {}
 
@@ -201,6 +217,21 @@ class Plan:
         return [self._plan_line(line) for line in lines]
 
     def _plan_line(self, line: ParsedLine) -> PlannedLine:
+        planned = self._plan_change(line)
+        if planned.change is None or not self.active[planned.id]:
+            return planned
+        return replace(planned, shared=tuple(self._find_shared(planned)))
+
+    def _find_shared(self, planned: PlannedLine) -> Iterator[SharedExample]:
+        """Yield the new examples that another reply in use has; from now on they are this one's."""
+        assert planned.change is not None
+        for example in planned.change.examples:
+            id, line = self.owners.get(fold_text(example), (planned.id, None))
+            if id != planned.id and self.active.get(id):
+                yield SharedExample(example, id, line)
+            self.owners[fold_text(example)] = planned.id, planned.number
+
+    def _plan_change(self, line: ParsedLine) -> PlannedLine:
         reply = line.reply
         if reply is None:
             return PlannedLine(line.number, "", "", error=line.error)

@@ -14,6 +14,7 @@ from online.serving.predictor import encode
 from online.serving.repertoire.importing import Change, ParsedLine, Plan, PlannedLine
 from online.serving.transactions import Transactions
 from online.serving.versions import EncoderConfig
+from online.store.database.values import fold_text
 from online.store.events import append_events, build_retraction, derive_event_id, read_events
 from online.store.repertoire.examples import load_examples
 from online.store.repertoire.replies import (
@@ -231,6 +232,17 @@ def read_repertoire(path: Path) -> list[NewReply]:
                 f'the repertoire {path}, line {number}: expected {{"id", "text", "examples": [...]}}'
             ) from None
     return replies
+
+
+def find_shared_examples(replies: Sequence[NewReply]) -> list[tuple[str, str, str]]:
+    """(example, the reply that has it first, the reply that has it later) of examples under two replies, which are named by texts."""
+    first, shared = dict[str, str](), list[tuple[str, str, str]]()
+    for reply in replies:
+        for example in reply.examples:
+            owner = first.setdefault(fold_text(example), reply.text)
+            if normalize_text(owner) != normalize_text(reply.text):
+                shared.append((example, owner, reply.text))
+    return shared
 
 
 def starter() -> Path:

@@ -7,8 +7,18 @@ from itertools import count
 import pytest
 
 from online.errors import BadInput
-from online.schemas.replies import LineErrorCode, ReplyLine
-from online.serving.repertoire.importing import Change, Format, LineError, Plan, PlannedLine, parse_file, write_file
+from online.schemas.replies import LineErrorCode, NewReply, ReplyLine
+from online.serving.repertoire.importing import (
+    Change,
+    Format,
+    LineError,
+    Plan,
+    PlannedLine,
+    SharedExample,
+    parse_file,
+    write_file,
+)
+from online.serving.repertoire.repertoire import find_shared_examples
 from online.store.database.values import fold_text
 from online.store.repertoire.replies import ReplyRow
 
@@ -197,3 +207,26 @@ def test_each_line_sees_the_changes_of_the_lines_before() -> None:
 def test_an_invalid_line_has_an_error_and_changes_nothing(line: dict[str, object], error: LineError) -> None:
     planned = plan_line(line)
     assert planned.error == error and planned.change is None
+
+
+# one example under two replies
+
+
+def test_an_example_that_two_replies_have_is_reported_with_the_other_one() -> None:
+    present = (("hours", "When do you open?"), ("renew", "Extend my loan"))
+    lines = plan_lines(
+        {"text": "At ten on Sundays.", "examples": ["when do you  OPEN?", "Extend my loan", "On Sundays?"]},
+        {"text": "Never on Mondays.", "examples": ["On sundays?", "On Mondays?"]},
+        {"id": "hours", "text": HOURS, "examples": ["When do you open?"]},
+        examples=present,
+    )
+    assert [line.shared for line in lines] == [
+        (SharedExample("when do you OPEN?", "hours"),),  # the other is of a retired reply
+        (SharedExample("On sundays?", "new1", 1),),
+        (),
+    ]
+
+
+def test_a_first_repertoire_with_an_example_under_two_replies_names_both() -> None:
+    replies = [NewReply(text="One.", examples=["a", "b"]), NewReply(text="Two.", examples=["B", "c"])]
+    assert find_shared_examples(replies) == [("B", "One.", "Two.")]

@@ -44,11 +44,13 @@ export class ReplyImport {
     for (const line of this.plan?.lines ?? []) counts[effectOf(line)] += 1;
     return counts;
   });
-  /** Invalid lines first, then changes. Lines without effect are only counted. */
+  /** Invalid lines first, then those with examples that another reply has, then other changes. Lines without effect are only counted. */
   listedLines = $derived.by(() => {
     const lines = this.plan?.lines ?? [];
     const changes = lines.filter((line) => ['new', 'changed'].includes(effectOf(line)));
-    return [...lines.filter(({ error }) => error !== null), ...changes];
+    const shares = changes.filter(({ shared }) => shared.length > 0);
+    const others = changes.filter(({ shared }) => shared.length === 0);
+    return [...lines.filter(({ error }) => error !== null), ...shares, ...others];
   });
   busy = $derived(this.change !== null && !this.change.saved && this.change.failed === null);
   canApply = $derived(

@@ -156,6 +156,12 @@ export const repertoire: Messages['repertoire'] = {
       second_text: (line, _, about) =>
         `Zeile ${line}: Zeile ${about} gibt derselben „id“ einen anderen Text.`,
     },
+    shared: (example, reply, line) =>
+      line === null
+        ? `Die Antwort „${reply}“ hat das Beispiel „${example}“ schon: Dann zählt das dieser Zeile.`
+        : `Zeile ${line} gibt das Beispiel „${example}“ der Antwort „${reply}“: Dann zählt das dieser Zeile.`,
+    sharedCount: (count, shown) =>
+      `${shown} ${count === 1 ? 'Beispiel gehört' : 'Beispiele gehören'} zu zwei Antworten. Das letzte zählt.`,
     before: (text) => `vorher: ${text}`,
     newExamples: (count, shown) =>
       `${shown} ${count === 1 ? 'neue Beispielfrage' : 'neue Beispielfragen'}`,

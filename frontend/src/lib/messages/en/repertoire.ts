@@ -167,6 +167,12 @@ export const repertoire = {
       second_text: (line: string, _: string, about: string) =>
         `Line ${line}: line ${about} gives the same “id” another text.`,
     },
+    shared: (example: string, reply: string, line: string | null) =>
+      line === null
+        ? `The reply “${reply}” has the example “${example}” already: this line's counts then.`
+        : `Line ${line} gives the example “${example}” to the reply “${reply}”: this line's counts then.`,
+    sharedCount: (count: number, shown: string) =>
+      `${shown} ${plural(count, 'example belongs', 'examples belong')} to two replies. The one that comes last counts.`,
     before: (text: string) => `before: ${text}`,
     newExamples: (count: number, shown: string) =>
       `${shown} ${plural(count, 'new example question', 'new example questions')}`,
