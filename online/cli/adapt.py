@@ -23,7 +23,7 @@ def adapt(
     as_json: JsonOption = False,
     supervised: SupervisedOption = False,
 ) -> None:
-    """Tune the text encoder of a model on its feedback.
+    """Tune the text encoder of a model on its feedback, by Siamese training: texts of a class closer, others further.
 
     The tuned encoder is compared with the present one on feedback that was held out. Without
     --publish nothing changes. With it (or with --frozen) a service may run: it continues to answer

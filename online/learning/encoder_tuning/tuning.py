@@ -61,12 +61,20 @@ class Verdict:
     def better(self) -> bool:
         return self.chance <= SIGNIFICANCE
 
+    @property
+    def has_nothing_to_gain(self) -> bool:
+        """Whether the encoder in use answers everything right already."""
+        return self.before == self.judged
+
     def lines(self) -> Iterator[str]:
         """Return the verdict as lines of text."""
         yield f"{self.judged:,} taught questions, each answered by an encoder and a model that never saw it:"
         yield f"  encoder in use  {self.before:6,} right  {self.before / self.judged:7.2%}"
         yield f"  tuned encoder   {self.after:6,} right  {self.after / self.judged:7.2%}"
         yield f"  {self.gained:,} gained, {self.lost:,} lost; by chance alone with probability {self.chance:.2g}"
+        if self.has_nothing_to_gain:
+            yield "not better: the encoder in use answers all of them right, so that no tuning can gain anything"
+            return
         yield (
             f"better: proven (at most {SIGNIFICANCE:g})"
             if self.better

@@ -157,3 +157,8 @@ def test_after_a_thumb_down_any_other_answer_counts_as_right() -> None:
     thumbs = [thumb(text, DRINKS[DRINKS.index(drink) - 1], 0.0) for text, drink in orders()[:50]]
     verdict = EncoderTuning("ranker", {}, create_events(*replies, *thumbs), Tuning(layers=1, epochs=1)).judge()
     assert verdict.judged == 50 and verdict.before > 25  # of seven drinks, most are another one
+
+
+def test_an_encoder_that_answers_everything_right_leaves_nothing_to_gain() -> None:
+    assert "no tuning can gain anything" in [*Verdict(60, 60, 60, 0, 0).lines()][-1]
+    assert "not proven better" in [*Verdict(60, 59, 60, 1, 0).lines()][-1]
