@@ -65,7 +65,7 @@ def learn_all(service: Service, offset: int) -> str:
     """Return the hash of the live version once it has learned all."""
     service.client("vec").predict([[0, 0, 0, 0]], min_offset=offset, timeout_ms=WAIT_MS)
     live = until(
-        lambda: next((v for v in service.versions("vec") if v["live"] and v["learned_until"] >= offset), None),
+        lambda: next((v for v in service.versions("vec") if v["live"] and v["learned_until"] == offset), None),
         what="the live version",
     )
     return str(live["state_sha256"])
