@@ -41,6 +41,7 @@ class RestoredVersion:
     options: Options
     served: Served
     tuned: Path | None = None
+    held_out: Sequence[tuple[bytes, str]] = ()  # of an earlier version, where this one keeps no examples
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def export(version: RestoredVersion, form: ExportFormat) -> Exported:
     graph = build_graph(spec, model, Graph(form.wide, read_encoder(version) if reads == "text" else None), retired)
     description = describe_export(version.subject, spec, graph, form)
     data = form.write(graph, description)
-    measured = measure(version.served, graph, form.load(data, description), list_labelled(model))
+    measured = measure(version.served, graph, form.load(data, description), list_labelled(model) or version.held_out)
     digest = hashlib.sha256(data).hexdigest()
     manifest = ExportManifest(description, form.file, digest, len(data), measured, form.count_int8(graph))
     return Exported(data, manifest)

@@ -1,11 +1,15 @@
 """Restores a version so that it can be exported: with what it holds out, and the encoder it was learned with."""
 
+from collections.abc import Sequence
+
 from online.errors import Conflict
-from online.models import create
-from online.models.export.exporter import RestoredVersion
+from online.models import Model, Options, create
+from online.models.export.exporter import RestoredVersion, list_labelled
 from online.models.export.golden import Served
 from online.models.export.manifest import Subject
+from online.models.retirement import WithRetiredClasses
 from online.serving.version_loader import VersionLoader
+from online.snapshots.manifest import Manifest
 from online.workspace import Workspace
 
 
@@ -31,4 +35,21 @@ def restore(workspace: Workspace, loader: VersionLoader, number: int) -> Restore
         manifest.feature_epoch,
     )
     tuned = workspace.tuned(config.encoder_name)
-    return RestoredVersion(subject, config.options, Served(model, config.encoder.encode), tuned)
+    options = {**config.options, **loader.source.key_option()}
+    held_out = () if manifest.durable else find_held_out(loader, manifest, options)
+    return RestoredVersion(subject, config.options, Served(model, config.encoder.encode), tuned, held_out)
+
+
+def find_held_out(loader: VersionLoader, manifest: Manifest, options: Options) -> Sequence[tuple[bytes, str]]:
+    """What the newest durable version until this one holds out: a version that is not durable keeps no examples."""
+    for loaded in loader.snapshots.durable(manifest.recipe):
+        earlier = loaded.manifest
+        if earlier.learned_until <= manifest.learned_until and earlier.feature_epoch == manifest.feature_epoch:
+            model = create(loader.kind, options)
+            model.restore(loaded.parts)
+            return list_labelled(as_inner(model))
+    return ()
+
+
+def as_inner(model: Model) -> Model:
+    return model.model if isinstance(model, WithRetiredClasses) else model
