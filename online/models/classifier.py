@@ -224,11 +224,12 @@ class Classifier:
         self._sum_digest(outside, 1)
         self.held_out.add(example for example in inside if is_positive(example.reward))
         warming = self.inputs.warm is not None
-        fixed = self.inputs.take(inside)
+        parts = self.inputs.take(inside)
         if warming:
-            self._recount(fixed)
+            self._recount([example for part in parts for example in part])
         else:
-            self._count(fixed, times=1)
+            for part in parts:
+                self._count(part, times=1)
             self._count(self._split_outside(gone)[1], times=-1)
         if gone:
             self._expire(gone)
@@ -285,11 +286,14 @@ class Classifier:
         share.inputs = self.inputs.create_reader()
         share.head = share._new_head(self.head.projection.octave)
         share._learn(examples, ())
-        return share._pack_sums(self.feature_epoch())
+        inside = self._split_outside(examples)[1]
+        noted = self.inputs.summarise(share.inputs, inside)
+        return None if noted is None else share._pack_sums(self.feature_epoch(), noted)
 
-    def _pack_sums(self, reads: str) -> Tensors:
-        """What `merge` needs. reads: the epoch of the model that read the examples."""
+    def _pack_sums(self, reads: str, noted: list[Any]) -> Tensors:
+        """What `merge` needs. reads: the epoch of the model that read the examples. noted: `Inputs.summarise` of them."""
         meta = {
+            "noted": noted,
             "reads": reads,
             "octave": self.head.projection.octave,
             "labels": self.statistics.classes,
@@ -303,7 +307,7 @@ class Classifier:
 
     def merge(self, sums: Tensors) -> bool:
         meta = unpack_json(sums["meta"])
-        if not self._can_merge(meta, int(sums["counts"][0].sum())):
+        if not self._can_merge(meta, int(sums["counts"][0].sum())) or not self.inputs.absorb(meta["noted"], meta):
             return False
         self._forget_solution()
         self.inputs.extend(meta, [bytes.fromhex(features) for features in meta["recent"]])

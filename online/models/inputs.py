@@ -4,11 +4,11 @@
 
 The scale of a number is declared (`scale`) or fitted to the first 200 examples. Until then those
 examples are stored as logged and the sums are recomputed from them, so that nothing is quantised
-twice.
+twice. After that, a number whose values leave a fitted scale gets a further one (`encoders.ranges`).
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Any
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from online.models.contract import LARGEST_NUMBER, Example, Options
 from online.models.encoders.columns import Column, Columns
 from online.models.encoders.hashed import HASHED_EPOCH
+from online.models.encoders.ranges import RangeWatch
 from online.models.encoders.text import TEXT_WIDTH, text_epoch
 from online.models.encoders.values import read_row
 from online.models.kinds import HASHED, MINILM
@@ -62,7 +63,8 @@ class Inputs:
     """Turns logged inputs into features, and holds examples back until scales are fixed.
 
     columns: the mapping of vectors and tables. warm: the examples held during the warm-up; None
-    after it. recent: the newest inputs, to probe a proposed snapshot with.
+    after it. recent: the newest inputs, to probe a proposed snapshot with. watch: notices numbers that leave their
+    scales; None where the scales are declared, and of texts.
     """
 
     def __init__(self, options: Options, warms_up: bool = False) -> None:
@@ -80,6 +82,7 @@ class Inputs:
         scaled = self.kind == "text" or self.scale is not None
         self.warm: list[Example] | None = [] if warms_up or not scaled else None
         self.recent: list[bytes] = []
+        self.watch: RangeWatch | None = None if scaled else RangeWatch()
         self._newest: tuple[tuple[bytes, Columns, int], NDArray[np.int8]] | None = None  # see `features`
 
     @property
@@ -91,7 +94,7 @@ class Inputs:
         """
         if self.kind == "text" or self.warm is not None:
             return True
-        full = self.kind == "table" and len(self.columns.columns) >= self.limit
+        full = self.kind == "table" and self.columns.is_full
         return self.scale is not None and not full
 
     @property
@@ -128,24 +131,74 @@ class Inputs:
             return self.columns.vectors(self._vectors(inputs)) if known else np.zeros((len(inputs), 0), np.int8)
         return self.columns.features([read_row(data) for data in inputs])
 
+    def measure_beyond(self, inputs: Sequence[bytes]) -> NDArray[np.float64] | None:
+        """How far each number lies beyond all its ranges, in quanta [B, N]; None if none does, and of texts."""
+        if self.kind == "text" or not self.columns.columns:
+            return None
+        if self.kind == "vector":
+            return self.columns.measure_vectors_beyond(self._vectors(inputs))
+        return self.columns.measure_beyond([read_row(data) for data in inputs])
+
     # examples
 
-    def take(self, examples: Sequence[Example]) -> list[Example]:
-        """Read examples and return those whose features are fixed now, so that they can be counted.
+    def take(self, examples: Sequence[Example]) -> Iterator[list[Example]]:
+        """Read examples, and yield those whose features are fixed now, in parts; each must be counted before the next.
 
-        During the warm-up that is none of them; the example that ends it returns all that were held.
+        During the warm-up there are none; its last example yields all that were held. A part ends where a number gets a
+        further scale, with which the examples after it are read, wherever a batch ends.
         """
         self.recent = [*self.recent, *(example.features for example in examples[-PROBES:])][-PROBES:]
-        if self.warm is None:
-            self._admit_each(examples)
-            return list(examples)
-        room = WARM_UP - len(self.warm)
-        self.warm = [*self.warm, *examples[:room]]
-        if len(self.warm) < WARM_UP:
-            return []
-        held, self.warm = self.refit_columns(), None
-        self._admit_each(examples[room:])
-        return [*held, *examples[room:]]
+        if self.warm is not None:
+            room = WARM_UP - len(self.warm)
+            self.warm, examples = [*self.warm, *examples[:room]], examples[room:]
+            if len(self.warm) < WARM_UP:
+                return
+            held, self.warm = self.refit_columns(), None
+            yield held
+        while examples:
+            count, bands = self._observe(examples)
+            if count:
+                yield list(examples[:count])
+            self.columns.extend(bands)
+            examples = examples[count:]
+
+    def _observe(self, examples: Sequence[Example]) -> tuple[int, list[Column]]:
+        """Admit the columns of examples, up to the first that needs a band: how many these are, and the bands."""
+        known = len(self.columns.columns)
+        self._admit_each(examples)
+        if self.watch is None:
+            return len(examples), []
+        count, bands = self.watch.observe(self.columns, *self._list_numbers(examples))
+        if bands:  # columns are appended in the order of the examples, wherever a batch ends
+            self.columns = Columns(self.columns.bumps, self.limit, self.columns.columns[:known])
+            self._admit_each(examples[:count])
+        return count, bands
+
+    def summarise(self, reader: "Inputs", examples: Sequence[Example]) -> list[Any] | None:
+        """What `absorb` needs to know of the numbers of examples that a reader of these inputs has read, as JSON.
+
+        None if one of them may need a band, so that they must be learned one after the other.
+        """
+        return [] if self.watch is None else RangeWatch().summarise(reader.columns, *reader._list_numbers(examples))
+
+    def absorb(self, summary: list[Any], mapping: dict[str, Any]) -> bool:
+        """Note the numbers of a summary. False, without any change, if one of them needs a band.
+
+        mapping: of the reader, with the columns that it appended.
+        """
+        if self.watch is None:
+            return True
+        columns = Columns(self.columns.bumps, self.limit, (Column(*entry) for entry in mapping["columns"]))
+        return self.watch.absorb(columns, summary)
+
+    def _list_numbers(self, examples: Sequence[Example]) -> tuple[list[int], NDArray[np.float64]]:
+        """The offsets of examples, and their numbers."""
+        return [example.offset for example in examples], self._numbers([example.features for example in examples])
+
+    def _numbers(self, inputs: Sequence[bytes]) -> NDArray[np.float64]:
+        if self.kind == "vector":
+            return self._vectors(inputs)
+        return self.columns.read_numbers([read_row(data) for data in inputs])
 
     def drop(self, examples: Sequence[Example]) -> list[Example]:
         """Forget examples and return those that were counted, and must be subtracted."""
@@ -162,6 +215,7 @@ class Inputs:
         """The examples of the warm-up, after columns were fitted to them alone."""
         held = self.warm or []
         self.columns = self._no_columns()
+        self.watch = None if self.watch is None else RangeWatch()
         self._admit([example.features for example in held])
         return held
 
@@ -200,14 +254,14 @@ class Inputs:
 
     def mapping(self) -> dict[str, Any]:
         """The part of its state that prediction needs, as JSON."""
-        columns = [[c.name, c.number, c.exponent, c.centre] for c in self.columns.columns]
+        columns = [column.entry for column in self.columns.columns]
         return {"columns": columns, "warm": self.warm is not None}
 
     def create_reader(self) -> "Inputs":
         """Inputs without examples that read them as these do. They hold none back for a warm-up."""
         reader = copy(self)
         reader.columns = Columns(self.columns.bumps, self.limit, self.columns.columns)
-        reader.warm, reader.recent, reader._newest = None, [], None
+        reader.warm, reader.recent, reader._newest, reader.watch = None, [], None, None
         return reader
 
     def extend(self, mapping: dict[str, Any], recent: Sequence[bytes]) -> None:
@@ -221,7 +275,12 @@ class Inputs:
         held = (
             None if self.warm is None else [[e.offset, e.kind, e.features.hex(), e.label, e.reward] for e in self.warm]
         )
-        return {"warm": held, "recent": [features.hex() for features in self.recent]}
+        watched = {} if self.watch is None else self.watch.memory()
+        return {
+            "warm": held,
+            "recent": [features.hex() for features in self.recent],
+            **({"ranges": watched} if watched else {}),
+        }
 
     def restore(self, mapping: dict[str, Any], memory: dict[str, Any] | None) -> None:
         bumps = self.columns.bumps
@@ -229,5 +288,8 @@ class Inputs:
         self.warm = [] if mapping["warm"] else None
         if memory is not None:
             self.recent = [bytes.fromhex(features) for features in memory["recent"]]
+            if self.watch is not None:
+                self.watch = RangeWatch()
+                self.watch.restore(memory.get("ranges", {}))
             if memory["warm"] is not None:
                 self.warm = [Example(o, k, bytes.fromhex(f), label, reward=r) for o, k, f, label, r in memory["warm"]]

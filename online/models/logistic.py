@@ -10,7 +10,8 @@ Ornstein-Uhlenbeck process), so P never exceeds the prior. Classes are treated a
 (Bohning 1992 bounds the error).
 
 Examples are learned one by one, in order, so micro-batches cannot matter. The columns' scales are
-fitted to the first 1, 2, 4, ... 256 examples, which are learned again each time.
+fitted to the first 1, 2, 4, ... 256 examples, which are learned again each time; after that, numbers that leave
+them get further ones (`encoders.ranges`).
 
 Shapes: C classes, D numbers in x, N columns, K waves.
 """
@@ -36,6 +37,7 @@ from online.models.contract import (
     unpack_json,
 )
 from online.models.encoders.columns import Column, Columns
+from online.models.encoders.ranges import RangeWatch
 from online.models.encoders.values import parse_row
 from online.models.example_checks import check
 from online.models.options import SIZE, Option, require_size, resolve
@@ -130,6 +132,7 @@ class Logistic:
     def _reset(self) -> None:
         """Reset columns, classes and belief to their state before the first example."""
         self._set_columns(self._columns())
+        self.watch = RangeWatch()
         self.labels: list[str] = []  # append-only
         width = 1 + self.options["waves"]
         self.mean = np.zeros((0, width))  # [C, D]
@@ -141,7 +144,8 @@ class Logistic:
     def _set_columns(self, columns: Columns) -> None:
         """Use these columns, and waves whose frequencies depend on each column's name alone."""
         count = self.options["waves"]
-        frequencies = [self.options["frequency"] * draw_normal(column.name, count) for column in columns.columns]
+        names = [column.name + part for column in columns.columns for part in column.parts(columns.bumps)]
+        frequencies = [self.options["frequency"] * draw_normal(name, count) for name in names]
         self.columns = columns
         self._known: tuple[bytes, Floats] | None = None
         self.frequencies_NK = np.array(frequencies).reshape(len(frequencies), count)
@@ -195,7 +199,7 @@ class Logistic:
         for example in examples:
             self.count += 1
             if self.warm is None:
-                self._update(example)
+                self._update_watched(example)
             else:
                 self._warm_up(self.warm, example)
         self.recent = [*self.recent, *(example.features for example in examples)][-PROBES:]
@@ -218,9 +222,31 @@ class Logistic:
             self.columns.admit_vectors(np.stack([np.frombuffer(e.features, np.float64) for e in examples]), None)
         else:
             self.columns.admit([parse_row(example.features) for example in examples], None)
+        self._believe_columns()
+
+    def _believe_columns(self) -> None:
+        """Have a belief about each column."""
         if self.columns.width > len(self.frequencies_NK):
             self._set_columns(self.columns)
             self._widen(len(self.labels), 1 + self.options["waves"] + self.columns.width)
+
+    def _update_watched(self, example: Example) -> None:
+        """Learn an example, and append the bands that its numbers need."""
+        if self.input == "table":
+            self._admit([example])
+            numbers_1N = self.columns.read_numbers([parse_row(example.features)])
+        else:
+            numbers_1N = np.frombuffer(example.features, np.float64)[None]
+        count, bands = self.watch.observe(self.columns, [example.offset], numbers_1N)
+        if not count:  # a band was due before it
+            self._append(bands)
+            _, bands = self.watch.observe(self.columns, [example.offset], numbers_1N)
+        self._update(example)
+        self._append(bands)
+
+    def _append(self, bands: Sequence[Column]) -> None:
+        self.columns.extend(bands)
+        self._believe_columns()
 
     def _update(self, example: Example) -> None:
         if self.input == "table":
@@ -323,7 +349,7 @@ class Logistic:
         return seen.hexdigest()
 
     def _describe_columns(self) -> list[list[Any]]:
-        return [[c.name, c.number, c.exponent, c.centre] for c in self.columns.columns]
+        return [column.entry for column in self.columns.columns]
 
     def facts(self) -> Mapping[str, float]:
         return {}
@@ -343,6 +369,8 @@ class Logistic:
     def _memory(self) -> dict[str, Any]:
         warm = [[e.offset, e.kind, e.features.hex(), e.label, e.reward] for e in self.warm or ()]
         memory = {"count": self.count, "warm": warm, "recent": [features.hex() for features in self.recent]}
+        if watched := self.watch.memory():
+            memory["ranges"] = watched
         return memory if self.translation is None else memory | {"translation": self.translation.memory()}
 
     def restore(self, state: State) -> None:
@@ -358,6 +386,8 @@ class Logistic:
             self.recent = [bytes.fromhex(features) for features in memory["recent"]]
             warm = [Example(o, k, bytes.fromhex(f), label, reward=r) for o, k, f, label, r in memory["warm"]]
             self.warm = warm if self.count < WARM_UP else None
+            self.watch = RangeWatch()
+            self.watch.restore(memory.get("ranges", {}))
             if "untranslated" in tensors:
                 self.translation = Translation(tensors["untranslated"].copy(), **memory["translation"])
 

@@ -15,6 +15,9 @@ With `follow`, the newest rows are stored as well, and correct the answers where
 (`online.models.tracking`). The correction is a function of the moments and of these rows. The digest
 is that of the moments, whose examples determine both.
 
+The scale of the targets, too, is fitted to the first examples. Where the newest ones have left it, or lie too near each
+other for it, later ones count as they are: far beyond the scale, and with parts of a quantum (`statistics.wide_targets`).
+
 Shapes: B examples, D features, E = D + 1, R candidate ridges.
 """
 
@@ -22,7 +25,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import fields
 from typing import Any
 
@@ -43,16 +47,24 @@ from online.models.contract import (
     parse_number,
     unpack_json,
 )
-from online.models.encoders.columns import Column, make_number_column
+from online.models.encoders.columns import KNOTS, Column, Columns, make_number_column
+from online.models.encoders.ranges import RangeWatch
 from online.models.example_checks import check_features
 from online.models.options import Option, resolve
-from online.models.statistics.evidence import AT_ONCE, Ridge, Row, UpdatedRidge, solve
+from online.models.statistics.evidence import AT_ONCE, Moments, Ridge, Row, UpdatedRidge, solve
+from online.models.statistics.wide_targets import (
+    GRID_BITS,
+    WideSums,
+    cut_into_limbs,
+    find_limit,
+    join_numbers,
+)
 from online.models.tracking.reach import student_t
 from online.models.tracking.recent_world import RecentWorld
 from online.models.tracking.tracker import Correction
 
 FINER_BITS = 7  # by which a target is quantised more finely than a feature
-TARGET_LIMIT = 2**20  # quanta; squares reach 2^40, so int64 holds 8 million examples at the limit
+BUMP_SLOPE = 127 / 96  # of a bump, per quantum of its number
 EXACT_ROWS = 4_096  # 2^40 * rows < 2^53: exact in float64 up to here
 
 OPTIONS = (
@@ -90,6 +102,9 @@ class Regressor:
         self.device = device
         self.inputs = inputs.Inputs(self.options, warms_up=not self.options["target_scale"])
         self.target = self._fit_target([])
+        self._watch = self._new_watch()
+        self._set_target_bands([])
+        self._wide = WideSums()
         self._moments: NDArray[np.int64] | None = None  # created at the first access
         self._recent = RecentWorld(self.options["level"]) if self.options["follow"] else None
         self.answers_by_updates = False  # see `updates`
@@ -119,12 +134,30 @@ class Regressor:
         correction = self._correction()
         if correction is not None:
             mean_B, deviation_B = correction.apply(mean_B, x_BD), correction.reach * deviation_B
-        return [self._answer(ridge, mean, deviation) for mean, deviation in zip(mean_B, deviation_B, strict=True)]
+        unread_B = self._measure_unread(ridge, inputs)
+        return [self._answer(ridge, *each) for each in zip(mean_B, deviation_B, unread_B, strict=True)]
 
-    def _answer(self, ridge: Ridge | UpdatedRidge, mean: float, deviation: float) -> Answer:
+    def _measure_unread(self, ridge: Ridge | UpdatedRidge, inputs: Sequence[bytes]) -> Sequence[float]:
+        """How much the answers could change with what the features do not show: numbers beyond all their ranges."""
+        beyond_BN = self.inputs.measure_beyond(inputs)
+        if beyond_BN is None:
+            return [0.0] * len(inputs)
+        unread_B: list[float] = (beyond_BN @ self.find_slopes(ridge.weights)).tolist()
+        return unread_B
+
+    def find_slopes(self, weights_D: NDArray[np.float64]) -> NDArray[np.float64]:
+        """[N]: by how much a quantum more of a number can change the answer, by its value and its bumps."""
+        places, sizes_D = (
+            self.inputs.number_places(),
+            np.pad(np.abs(weights_D), (0, self.inputs.width - len(weights_D))),
+        )
+        bumps = range(1, 1 + len(KNOTS)) if self.inputs.columns.bumps else ()
+        return np.array([sizes_D[place] + BUMP_SLOPE * sum(sizes_D[place + at] for at in bumps) for place in places])
+
+    def _answer(self, ridge: Ridge | UpdatedRidge, mean: float, deviation: float, unread: float) -> Answer:
         if ridge.count < 2:  # one target says nothing about the spread
             return Answer(repr(self._number(mean)), ())
-        reach = max(student_t(self.options["level"], ridge.count - 1) * deviation, 1.0)  # a quantum: never empty
+        reach = max(student_t(self.options["level"], ridge.count - 1) * deviation + unread, self.least_reach)
         return Answer(repr(self._number(mean)), (), interval=(self._number(mean - reach), self._number(mean + reach)))
 
     def _correction(self) -> Correction | None:
@@ -132,20 +165,33 @@ class Regressor:
         if self._recent is None:
             return None
         if not self._recent.is_current:
-            self._recent.update(self.moments, self.inputs.number_places(), self.inputs.warm is not None)
+            self._recent.update(
+                self._wide.join(self.moments), self.inputs.number_places(), self.inputs.warm is not None
+            )
         return self._recent.correction
-
-    def _quanta(self, label: str) -> int:
-        scaled = np.rint(np.ldexp(parse_number(label), self.target.exponent)) - float(self.target.centre)
-        return int(np.clip(scaled, -TARGET_LIMIT, TARGET_LIMIT))
 
     def _number(self, quanta: float) -> float:
         """The number on the grid of the targets.
 
         The last digits of a sum over features depend on the batch, so they are not reported.
         """
-        whole = round(max(-16 * TARGET_LIMIT, min(16 * TARGET_LIMIT, quanta)))
-        return math.ldexp(whole + self.target.centre, -self.target.exponent)
+        bits = GRID_BITS if self.is_fine else 0
+        quanta = max(-self.farthest, min(self.farthest, quanta))
+        whole = round(math.ldexp(quanta, bits)) + (self.target.centre << bits)
+        try:
+            return math.ldexp(whole, -self.target.exponent - bits)
+        except OverflowError:
+            return math.copysign(LARGEST_NUMBER, whole)
+
+    @property
+    def least_reach(self) -> float:
+        """The half-width below which no interval is: one step of the grid, so that none is empty."""
+        return 2.0**-GRID_BITS if self.is_fine else 1.0
+
+    @property
+    def farthest(self) -> int:
+        """The number of quanta beyond which no answer lies."""
+        return 16 * self._target_limit
 
     def _solved(self) -> Ridge | UpdatedRidge:
         if not self.answers_by_updates:
@@ -153,8 +199,9 @@ class Regressor:
         if self._ridge is None:
             self._refit_warm_up()
             rows, self._rows = self._rows, []
-            if self._updated is None or not self._updated.add(self.moments, rows):
-                self._updated = UpdatedRidge(self.moments, self.device)
+            moments: Moments = self._wide.join(self.moments)
+            if self._updated is None or not self._updated.add(moments, rows):
+                self._updated = UpdatedRidge(moments, self.device)
             self._ridge = self._updated
         return self._ridge
 
@@ -162,7 +209,7 @@ class Regressor:
         """What is published. It answers from now on, too, so that this process answers like a server."""
         if self._published is None:
             self._refit_warm_up()
-            self._published = self._ridge = solve(self.moments, self.device)
+            self._published = self._ridge = solve(self._wide.join(self.moments), self.device)
             self._updated, self._rows = None, []
         return self._published
 
@@ -175,12 +222,39 @@ class Regressor:
     def learn(self, examples: Sequence[Example]) -> None:
         self.check(examples)
         self._ridge = self._published = None
-        warming = self.inputs.warm is not None
-        fixed = self.inputs.take(examples)
-        if warming:
-            self._recount(fixed)
-        else:
-            self._count(fixed, times=1)
+        if self.inputs.warm is not None:
+            room = inputs.WARM_UP - len(self.inputs.warm)
+            self._recount([example for part in self.inputs.take(examples[:room]) for example in part])
+            examples = examples[room:]
+        for part in self.inputs.take(examples):
+            for alike in self._split_where_finer(part):
+                self._count(alike, times=1)
+
+    def _split_where_finer(self, examples: Sequence[Example]) -> Iterator[Sequence[Example]]:
+        """Split examples where the newest targets show that their scale is not that of the first ones."""
+        while self._watch is not None and examples:
+            count, bands = self._watch.observe(self._target_scales, *list_targets(examples))
+            yield examples[:count]
+            examples = examples[count:]
+            if bands:
+                self._set_target_bands([*self._target_bands, *bands])
+        yield examples
+
+    def _new_watch(self) -> RangeWatch | None:
+        """What notices that targets leave their scale; None where that is declared."""
+        return None if self.options["target_scale"] else RangeWatch()
+
+    def _set_target_bands(self, bands: Sequence[Column]) -> None:
+        """Count targets as far as these bands reach. They read a 128th of what the target's own scale reads."""
+        scale = self.target.exponent - FINER_BITS, self.target.centre >> FINER_BITS
+        self._target_bands = [*bands]
+        self._target_scales = Columns(False, 1, [Column("target", True, *scale), *bands])
+        self._target_limit = find_limit(self.target, bands)
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether parts of a quantum of the target count."""
+        return bool(self._target_bands)
 
     @property
     def is_summing(self) -> bool:
@@ -191,27 +265,52 @@ class Regressor:
             return None
         self.check(examples)
         share = Regressor(self.options, self.device)
-        share.inputs, share.target = self.inputs.create_reader(), self.target
-        share._count(share.inputs.take(examples), times=1)
+        share.inputs, share.target, share._watch = self.inputs.create_reader(), self.target, None
+        share._set_target_bands(self._target_bands)
+        for part in share.inputs.take(examples):
+            share._count(part, times=1)
+        noted = self.inputs.summarise(share.inputs, examples), self._summarise_targets(examples)
+        if None in noted:
+            return None
         meta = {
+            "noted": noted,
             "reads": self._reading(),
             **share.inputs.mapping(),
             "recent": [each.hex() for each in share.inputs.recent],
         }
         rows = {} if share._recent is None else share._recent.rows.tensors(share.inputs.width)
-        return {"meta": pack_json(meta), "moments": share.moments, **rows}
+        return {"meta": pack_json(meta), "moments": share.moments, **share._wide.tensors(), **rows}
+
+    def _summarise_targets(self, examples: Sequence[Example]) -> list[Any] | None:
+        if self._watch is None:
+            return []
+        return RangeWatch().summarise(self._target_scales, *list_targets(examples))
 
     def _reading(self) -> list[Any]:
         """What identifies how examples are read: sums of examples that were read in another way cannot be added."""
-        return [self.feature_epoch(), self.target.exponent, self.target.centre]
+        return [
+            self.feature_epoch(),
+            self.target.exponent,
+            self.target.centre,
+            [band.entry for band in self._target_bands],
+        ]
 
     def merge(self, sums: Tensors) -> bool:
         meta = unpack_json(sums["meta"])
         if not self.is_summing or meta["reads"] != self._reading():
             return False
+        of_inputs, of_targets = meta["noted"]
+        watch = deepcopy(self._watch)
+        if watch is not None and not watch.absorb(self._target_scales, of_targets):
+            return False
+        if not self.inputs.absorb(of_inputs, meta):
+            return False
+        self._watch = watch
         self.inputs.extend(meta, [bytes.fromhex(features) for features in meta["recent"]])
         more = len(sums["moments"]) - len(self.moments)
         self._moments = np.pad(self.moments, (0, more)) + sums["moments"]
+        if "wide" in sums:
+            self._wide.add_sums(sums["wide"], sums["wide_squares"])
         self._ridge = self._published = self._updated = None
         self._rows = []
         if self._recent is not None:
@@ -239,7 +338,10 @@ class Regressor:
 
     def _recount(self, examples: Sequence[Example]) -> None:
         self.target = self._fit_target(examples[: inputs.WARM_UP])
+        self._watch = self._new_watch()
+        self._set_target_bands([])
         self._moments, self._updated, self._rows = None, None, []
+        self._wide = WideSums()
         if self._recent is not None:
             self._recent.clear()
         self._count(examples, times=1)
@@ -263,21 +365,28 @@ class Regressor:
             self._moments = np.pad(self.moments, (0, more))
         for start in range(0, len(examples), EXACT_ROWS):
             chunk = examples[start : start + EXACT_ROWS]
+            cut = [self._cut(example.label) for example in chunk]
+            limbs_BL = np.array([limbs for _, limbs in cut], np.int64)
             z_BE = np.empty((len(chunk), len(self.moments)))
-            z_BE[:, 0], z_BE[:, 1] = 1.0, [self._quanta(example.label) for example in chunk]
+            z_BE[:, 0], z_BE[:, 1] = 1.0, [q for q, _ in cut]
             z_BE[:, 2:] = self.inputs.features([example.features for example in chunk])
             self._moments = self.moments + times * (z_BE.T @ z_BE).astype(np.int64)
-            self._note_rows(z_BE, times)
+            self._wide.add(limbs_BL, z_BE, times)
+            q_B = join_numbers(z_BE[:, 1], limbs_BL)
+            self._note_rows(z_BE[:, 2:], q_B, times)
             if self._recent is not None:
                 offsets = [example.offset for example in chunk]
-                self._recent.count(offsets, z_BE[:, 2:].astype(np.int8), z_BE[:, 1].astype(np.int64), times)
+                self._recent.count(offsets, z_BE[:, 2:].astype(np.int8), q_B, times)
 
-    def _note_rows(self, z_BE: NDArray[np.float64], times: int) -> None:
+    def _cut(self, label: str) -> tuple[int, list[int]]:
+        return cut_into_limbs(parse_number(label), self.target, self._target_limit, self.is_fine)
+
+    def _note_rows(self, x_BD: NDArray[np.float64], q_B: NDArray[Any], times: int) -> None:
         """Let few examples be added to the last solution, and anything else be solved from the moments."""
-        if self._updated is None or times < 0 or len(self._rows) + len(z_BE) > AT_ONCE:
+        if self._updated is None or times < 0 or len(self._rows) + len(x_BD) > AT_ONCE:
             self._updated, self._rows = None, []
         else:
-            self._rows += [(z_E[2:], float(z_E[1])) for z_E in z_BE]
+            self._rows += [(x_D, float(q)) for x_D, q in zip(x_BD, q_B, strict=True)]
 
     # state
 
@@ -294,6 +403,10 @@ class Regressor:
             moments = moments[np.ix_(places, places)]
             seen.update("\0".join(name for name, _ in order).encode())
         seen.update(np.ascontiguousarray(moments).data)
+        if self._wide.by_example is not None and self._wide.is_needed:
+            wide = np.pad(self._wide.by_example, ((0, 0), (0, len(self.moments) - self._wide.by_example.shape[1])))
+            seen.update(np.ascontiguousarray(wide if names is None else wide[:, places]).data)
+            seen.update(self._wide.by_limb.data)
         return seen.digest()
 
     def drifted(self, label: str | None, since: int) -> None:
@@ -310,14 +423,18 @@ class Regressor:
     def state(self, serving_only: bool = False) -> State:
         ridge = self._solved_from_moments()
         self._correction()
-        meta = pack_json({"target": [self.target.exponent, self.target.centre], **self.inputs.mapping()})
+        moved = {"target_bands": [band.entry for band in self._target_bands]} if self._target_bands else {}
+        meta = pack_json({"target": [self.target.exponent, self.target.centre], **moved, **self.inputs.mapping()})
         solved: dict[str, NDArray[Any]] = {field.name: getattr(ridge, field.name) for field in fields(Ridge)}
         solved["meta"] = meta
         if self._recent is not None:
             solved |= self._recent.serving_tensors()
         parts = {"weights": Part(solved, serving=True)}
         if not serving_only:
-            sums: dict[str, NDArray[Any]] = {"moments": self.moments.copy(), "memory": pack_json(self.inputs.memory())}
+            watched = {} if self._watch is None else self._watch.memory()
+            memory = {**self.inputs.memory(), **({"target_ranges": watched} if watched else {})}
+            sums: dict[str, NDArray[Any]] = {"moments": self.moments.copy(), "memory": pack_json(memory)}
+            sums |= self._wide.tensors()
             parts["statistics"] = Part(sums, serving=False)
             if self._recent is not None:
                 parts["recent"] = Part(self._recent.rows.tensors(self.inputs.width), serving=False)
@@ -326,12 +443,21 @@ class Regressor:
     def restore(self, state: State) -> None:
         solved = state["weights"].tensors
         meta = unpack_json(solved["meta"])
-        self.target = Column("target", True, *meta["target"])
+        self.target, self._watch = Column("target", True, *meta["target"]), self._new_watch()
+        self._set_target_bands([Column(*entry) for entry in meta.get("target_bands", ())])
         self._ridge = self._published = Ridge(*(solved[field.name] for field in fields(Ridge)))
         tensors = state["statistics"].tensors if "statistics" in state else None
         if tensors is not None:
             self._updated, self._rows = None, []
-            self._moments = tensors["moments"].copy()
-        self.inputs.restore(meta, None if tensors is None else unpack_json(tensors["memory"]))
+            self._moments, self._wide = tensors["moments"].copy(), WideSums.from_tensors(tensors)
+        memory = None if tensors is None else unpack_json(tensors["memory"])
+        self.inputs.restore(meta, memory)
+        if self._watch is not None and memory is not None:
+            self._watch.restore(memory.get("target_ranges", {}))
         if self._recent is not None:
             self._recent.restore(solved, state["recent"].tensors if "recent" in state else None)
+
+
+def list_targets(examples: Sequence[Example]) -> tuple[list[int], NDArray[np.float64]]:
+    """The offsets of examples, and their targets as one column."""
+    return [example.offset for example in examples], np.array([[parse_number(each.label)] for each in examples])

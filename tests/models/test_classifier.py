@@ -131,13 +131,15 @@ def test_a_model_with_extreme_numbers_gives_finite_answers(first: float, second:
         assert all(answer.choice in ("a", "b") and math.isfinite(answer.score) for answer in answers)
 
 
-def test_the_scale_is_fixed_after_the_warm_up() -> None:
+def test_the_scale_is_fixed_after_the_warm_up_and_numbers_that_leave_it_get_a_further_one() -> None:
     model = Classifier({"input": "vector", "size": 1})
     rng = np.random.default_rng(0)
     model.learn([vector_example(n, rng.normal(size=1), "a") for n in range(WARM_UP)])
-    epoch = model.feature_epoch()
+    scale = model.inputs.columns.columns[0]
     model.learn([vector_example(WARM_UP + n, 1_000 * rng.normal(size=1), "b") for n in range(100)])
-    assert model.feature_epoch() == epoch
+    first, *bands = model.inputs.columns.columns
+    assert first == scale
+    assert [band.is_band for band in bands] == [True]
 
 
 # rows

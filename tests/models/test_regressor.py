@@ -8,8 +8,9 @@ import pytest
 from numpy.typing import NDArray
 
 from online.models import BadExample, Example
-from online.models.regressor import EXACT_ROWS, TARGET_LIMIT, Regressor
+from online.models.regressor import EXACT_ROWS, Regressor
 from online.models.statistics.evidence import AT_ONCE, ROUNDING, TERMS, solve
+from online.models.statistics.wide_targets import TARGET_LIMIT
 from online.models.tracking.tracker import ROOM, SCAN_STEP
 from tests.models.synthetic import row
 

@@ -3,7 +3,9 @@
     float64 [N] or JSON --Columns--> int8 [D]      the same bytes give the same features everywhere
 
 Columns are append-only, and a column's scale never changes once it is set, so that nothing is
-quantised twice. Shapes: B rows, N numbers, D features.
+quantised twice. A number whose values leave its scale gets a band: one more column for the same number with a scale
+of its own, which is zero for every value outside it (`ranges` decides when).
+Shapes: B rows, N numbers, K bands, D features.
 """
 
 import hashlib
@@ -12,6 +14,7 @@ import math
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +22,9 @@ from numpy.typing import NDArray
 from online.models.encoders.values import Row, Value
 
 OVERFLOW_COLUMNS = 16  # names past a table's limit share these, by crc32
+FARTHEST = 1 << 1100  # quanta
+MOST_BEYOND = 2**500  # quanta
+BAND_MARK = "@"
 KNOTS = (-96, 0, 96)  # centres of the bumps: integer triangles of half-width 96, with which a linear head can bend
 
 
@@ -37,13 +43,19 @@ class Column:
     """A named column.
 
     A number x becomes q = clip(rint(x * 2^exponent) - centre, -127, 127) and its bumps; a category
-    becomes 127.
+    becomes 127. A band gives the same for a number within its 255 quanta, and 127 to say so; zeros for all others.
     """
 
     name: str
     number: bool
     exponent: int = 0
     centre: int = 0
+    is_band: bool = False
+
+    @property
+    def entry(self) -> list[Any]:
+        """The column as JSON, from which `Column(*entry)` makes it again."""
+        return [self.name, self.number, self.exponent, self.centre, *([True] if self.is_band else [])]
 
     @classmethod
     def fit(cls, name: str, values: Sequence[float] | NDArray[np.float64]) -> "Column":
@@ -57,16 +69,49 @@ class Column:
         return cls(name, True, exponent, round(math.ldexp(median, exponent)))
 
     def quantise(self, value: float) -> int:
+        return max(-127, min(127, self.steps(value)))
+
+    def steps(self, value: float) -> int:
+        """How many quanta a number lies from the centre; 2^1100 for one that is farther than float64 reaches."""
         try:
-            steps = round(math.ldexp(value, self.exponent))  # halves to even, as np.rint
+            return round(math.ldexp(value, self.exponent)) - self.centre  # halves to even, as np.rint
         except OverflowError:
-            return 127 if value > 0 else -127
-        return max(-127, min(127, steps - self.centre))
+            return FARTHEST if value > 0 else -FARTHEST
+
+    def find_ends(self) -> tuple[float, float]:
+        """The lowest and the highest number that are read without being cut off."""
+        with np.errstate(over="ignore"):
+            low, high = np.ldexp(np.array([self.centre - 127.5, self.centre + 127.5]), -self.exponent).tolist()
+        return low, high
+
+    def parts(self, bumps: bool) -> list[str]:
+        """What the names of its features add to its own."""
+        mark = BAND_MARK if self.is_band else ""
+        bent = [f"{mark}~{knot}" for knot in KNOTS] if self.number and bumps else []
+        return [mark, *bent, *([f"{mark}inside"] if self.is_band else [])]
 
     @classmethod
     def with_scale(cls, name: str, scale: float) -> "Column":
         """A column with the power of two that puts [-scale, scale] within int8."""
         return cls(name, True, math.floor(math.log2(127 / scale)))
+
+
+class Scales(NamedTuple):
+    """exponents, centres: of numbers, or of bands. numbers: the place in the vector of what each of them reads."""
+
+    numbers: NDArray[np.intp]
+    exponents: NDArray[np.int32]
+    centres: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, columns: Sequence[Column], bands: bool) -> "Scales":
+        """The scales of a vector's columns, whose names are their places."""
+        chosen = [column for column in columns if column.is_band == bands]
+        return cls(
+            np.array([int(column.name) for column in chosen], np.intp),
+            np.array([column.exponent for column in chosen], np.int32),
+            np.array([column.centre for column in chosen], np.float64),
+        )
 
 
 class Columns:
@@ -76,18 +121,29 @@ class Columns:
         self.bumps, self.limit = bumps, limit
         self.columns: list[Column] = []
         self._places: dict[str, tuple[int, Column]] = {}
+        self.bands: dict[str, list[tuple[int, Column]]] = {}  # of a number: the first feature of each, and the band
+        self._bounds: dict[
+            str, tuple[int, float, float]
+        ] = {}  # of each number: its place among them, and its own range
+        self._ends: NDArray[np.float64] | None = None  # cache: the ends of these ranges
         self.number_places: list[int] = []  # the feature of each number that is its value
         self.names: list[str] = []  # one per feature, with its scale, for the digest
-        self._scales: tuple[NDArray[np.int32], NDArray[np.float64]] | None = None  # cache: exponents and centres
+        self._scales: tuple[Scales, Scales] | None = None  # cache: of the numbers of a vector, and of their bands
         for column in columns:
             self._append(column)
 
     def _append(self, column: Column) -> None:
         self.columns.append(column)
         self._scales = None
-        self._places[column.name] = (len(self.names), column)
-        self.number_places += [len(self.names)] if column.number else []
-        parts = ["", *(f"~{knot}" for knot in KNOTS)] if column.number and self.bumps else [""]
+        if column.is_band:
+            self.bands.setdefault(column.name, []).append((len(self.names), column))
+        else:
+            self._places[column.name] = (len(self.names), column)
+            if column.number:
+                self._bounds[column.name] = len(self._bounds), *column.find_ends()
+            self._ends = None
+            self.number_places += [len(self.names)] if column.number else []
+        parts = column.parts(self.bumps)
         self.names += [f"{column.name}{part} {column.exponent} {column.centre}" for part in parts]
 
     def extend(self, columns: Iterable[Column]) -> None:
@@ -98,6 +154,51 @@ class Columns:
     @property
     def width(self) -> int:
         return len(self.names)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether further names share columns. Bands do not count."""
+        return len(self._places) >= self.limit
+
+    @property
+    def numbers(self) -> list[Column]:
+        """The columns of numbers, without their bands."""
+        return [column for column in self.columns if column.number and not column.is_band]
+
+    def read_numbers(self, rows: Sequence[Row]) -> NDArray[np.float64]:
+        """float64 [B, N]: the number that each row has for each of `numbers`; NaN where it has none."""
+        names = [column.name for column in self.numbers]
+        found = [[value if isinstance(value := row.get(name), float) else math.nan for name in names] for row in rows]
+        return np.array(found, np.float64).reshape(len(rows), len(names))
+
+    def measure_beyond(self, rows: Sequence[Row]) -> NDArray[np.float64] | None:
+        """float64 [B, N]: the quanta by which each of `numbers` lies beyond all its ranges; None if none does."""
+        found = list[tuple[int, int, float]]()
+        for place, row in enumerate(rows):
+            for name, value in row.items():
+                bounds = self._bounds.get(name)
+                if bounds is not None and not isinstance(value, str) and not bounds[1] <= value <= bounds[2]:
+                    found += [(place, bounds[0], beyond) for beyond in self._beyond(name, value)]
+        if not found:
+            return None
+        beyond_BN = np.zeros((len(rows), len(self._bounds)))
+        for place, number, beyond in found:
+            beyond_BN[place, number] = beyond
+        return beyond_BN
+
+    def measure_vectors_beyond(self, values_BN: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """The same for vectors."""
+        if self._ends is None:
+            self._ends = np.array([[low, high] for _, low, high in self._bounds.values()]).reshape(-1, 2).T
+        outside_BN = (values_BN < self._ends[0]) | (values_BN > self._ends[1])
+        if not outside_BN.any():
+            return None
+        return self.measure_beyond([dict(zip(self._bounds, row, strict=True)) for row in values_BN.tolist()])
+
+    def _beyond(self, name: str, value: float) -> list[float]:
+        if any(abs(band.steps(value)) <= 127 for _, band in self.bands.get(name, ())):
+            return []
+        return [float(min(abs(self._places[name][1].steps(value)) - 127, MOST_BEYOND))]
 
     def admit(self, rows: Sequence[Row], scale: float | None) -> None:
         """Append columns for new names in `rows`. Numbers get `scale`, or one fitted to these rows."""
@@ -123,7 +224,7 @@ class Columns:
 
     def _key(self, name: str) -> str:
         """The column of a name: its own, or past the limit a shared one."""
-        if name in self._places or len(self.columns) < self.limit:
+        if name in self._places or not self.is_full:
             return name
         return f"overflow-{zlib.crc32(name.encode()) % OVERFLOW_COLUMNS}="
 
@@ -137,6 +238,8 @@ class Columns:
                 known = places.get(full) or places.get(self._key(full))
                 if known is not None:
                     self._set(out, start + known[0], known[1], value)
+                    if self.bands and not isinstance(value, str):
+                        self._set_bands(out, start, known[1].name, value)
         return np.frombuffer(out, np.int8).reshape(len(rows), width)
 
     def _set(self, out: bytearray, at: int, column: Column, value: Value) -> None:
@@ -147,21 +250,36 @@ class Columns:
         else:
             out[at] = column.quantise(value) & 255
 
+    def _set_bands(self, out: bytearray, start: int, name: str, value: float) -> None:
+        for place, band in self.bands.get(name, ()):
+            if abs(steps := band.steps(value)) <= 127:
+                read = BUMP_BYTES[steps + 127] if self.bumps else bytes([steps & 255])
+                out[start + place : start + place + len(read) + 1] = read + b"\x7f"
+
     def vectors(self, values_BN: NDArray[np.float64]) -> NDArray[np.int8]:
-        """int8 [B, D] for rows whose columns are numbers named 0..N-1, in that order."""
+        """int8 [B, D] for rows whose columns are numbers named 0..N-1, in that order, and their bands."""
         if self._scales is None:
-            exponents = np.array([column.exponent for column in self.columns], np.int32)
-            self._scales = exponents, np.array([column.centre for column in self.columns], np.float64)
-        exponents, centres = self._scales
-        steps_BN = np.rint(np.ldexp(values_BN, exponents)) - centres
+            self._scales = Scales.of(self.columns, False), Scales.of(self.columns, True)
+        numbers, bands = self._scales
+        steps_BN = np.rint(np.ldexp(values_BN, numbers.exponents)) - numbers.centres
         q_BN = np.minimum(np.maximum(steps_BN, -127), 127)
-        if not self.bumps:
-            return q_BN.astype(np.int8)
-        return BUMPS[q_BN.astype(np.int64) + 127].reshape(len(values_BN), self.width)
+        known_BX = q_BN.astype(np.int8)
+        if self.bumps:
+            known_BX = BUMPS[q_BN.astype(np.int64) + 127].reshape(len(q_BN), q_BN.shape[1] * BUMPS.shape[1])
+        return np.concatenate([known_BX, self._read_bands(values_BN, bands)], 1) if self.bands else known_BX
+
+    def _read_bands(self, values_BN: NDArray[np.float64], bands: "Scales") -> NDArray[np.int8]:
+        steps_BK = np.rint(np.ldexp(values_BN[:, bands.numbers], bands.exponents)) - bands.centres
+        inside_BK = np.abs(steps_BK) <= 127
+        q_BK = np.where(inside_BK, steps_BK, 0).astype(np.int64)
+        read_BKX = BUMPS[q_BK + 127] * inside_BK[..., None] if self.bumps else q_BK[..., None].astype(np.int8)
+        marked_BKX = np.concatenate([read_BKX, 127 * inside_BK[..., None].astype(np.int8)], 2)
+        _, count, width = marked_BKX.shape
+        return marked_BKX.astype(np.int8).reshape(len(values_BN), count * width)
 
     def epoch(self) -> str:
         """The name of this mapping, equal for equal columns in any order."""
-        known = sorted((column.name, column.number, column.exponent, column.centre) for column in self.columns)
+        known = sorted(tuple(column.entry) for column in self.columns)
         return hashlib.sha256(json.dumps([known, self.bumps]).encode()).hexdigest()[:12]
 
 

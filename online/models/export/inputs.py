@@ -132,6 +132,11 @@ def read_inputs(graph: Graph, inputs: Inputs) -> Features:
 
 def read_columns(graph: Graph, columns: Columns, is_table: bool) -> Features:
     """The features of vectors or tables, exactly as `Columns` computes them. Raises CannotExport if there are no columns."""
+    if columns.bands:
+        raise CannotExport(
+            f"the numbers of {', '.join(sorted(columns.bands)[:5])} left their first scale and are read by further ones, "
+            "which a file cannot do yet; declare option 'scale' for numbers whose range is known"
+        )
     numbers = [place for place, column in enumerate(columns.columns) if column.number]
     categories = [place for place, column in enumerate(columns.columns) if not column.number]
     starts = find_starts(columns)
@@ -198,7 +203,7 @@ def describe_columns(
         for c in (columns.columns[place] for place in numbers)
     )
     names = tuple(columns.columns[place].name for place in categories)
-    full = is_table and len(columns.columns) >= columns.limit
+    full = is_table and columns.is_full
     return describe_numbers(is_table, wide, scales, names, full)
 
 

@@ -76,6 +76,8 @@ def find_obstacle(model: Model) -> str:
             return f"option {name} = {options[name]!r} needs the examples, which are not in the sums"
     if classifier.inputs.warm is not None:
         return "the model still collects examples to fit its scales to; declare option 'scale', or teach it more"
+    if classifier.inputs.columns.bands:
+        return "its numbers left their first scale and are read by further ones; declare option 'scale'"
     if classifier.adaptation.recent is not None or classifier.adaptation.contest is not None:
         return "after an alarm of drift the model compares recent examples, which are not in the sums"
     if not classifier.has_sums:

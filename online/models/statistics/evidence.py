@@ -148,13 +148,19 @@ class UpdatedRidge:
         deviation_B = np.sqrt(self.noise * (1 + 1 / max(self._total, 1.0) + leverage_B))
         return self._per_example[1] + away_BD @ self._weights_RD[self.best], deviation_B
 
+    @property
+    def weights(self) -> Floats:
+        """[D], in the order of the features."""
+        weights_D: Floats = self._turn_DD @ self._weights_RD[self.best]
+        return weights_D
+
     def publish(self) -> Ridge:
         """The same as arrays. Only for a regression to which nothing was added since it was solved."""
         assert not self._terms, "a solution that is published is a function of the moments alone"
         ridge = self._ridges_R[self.best]
         return Ridge(
             self._per_example[2:],
-            self._turn_DD @ self._weights_RD[self.best],
+            self.weights,
             (self._turn_DD / np.sqrt(self._s_D + ridge)).astype(np.float32),
             np.array([self._total, self._per_example[1], self.noise, ridge]),
         )

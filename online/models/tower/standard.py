@@ -3,10 +3,12 @@
     bytes --raw--> values [B, D], NaN where missing --scaled--> float32 [B, W], zeros where missing
 
 A buffer stores the raw values; their scale follows the stream: the plain mean and variance of a
-column's first MEMORY values, then fading ones. Updates are one by one and in order, so equal logs
+column's first MEMORY values, then fading ones. Where the newest values left that scale, or lie too near each other for
+it (`encoders.ranges`), the estimates begin again from them. Updates are one by one and in order, so equal logs
 give equal bits. Shapes: B rows, D columns, W inputs of the network.
 """
 
+import math
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -15,13 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from online.models.contract import Tensors, pack_json, unpack_json
-from online.models.encoders.columns import OVERFLOW_COLUMNS, column_name
+from online.models.encoders.columns import OVERFLOW_COLUMNS, Column, Columns, column_name
+from online.models.encoders.ranges import RangeWatch
 from online.models.encoders.text import TEXT_SCALE, TEXT_WIDTH
 from online.models.encoders.values import parse_row
 
 MEMORY = 10_000  # values over which a column's scale averages
 TRUSTED = 30  # values after which a single one moves the scale by at most OUTLIER deviations
 OUTLIER = 10.0
+RANGED = 200  # values after which a column has a range
+BEGUN_AGAIN = 50  # values that the estimates of a new range count for
 LARGEST = 1e100  # largest value; its square is still a float64
 WIDEST = 4.0  # a scaled value lies within +-WIDEST
 TEXT_DEVIATION = TEXT_SCALE / np.sqrt(TEXT_WIDTH)  # standard deviation of an int8 number of a unit vector
@@ -39,6 +44,7 @@ class Standard:
         self.columns: dict[str, int] = {}
         self.numeric = np.zeros(0, np.bool_)
         self.count, self.mean, self.variance = (np.zeros(0) for _ in range(3))
+        self.ranges, self.watch = Columns(False, limit), RangeWatch()  # of the columns that have a range
         if input != "table":
             self._append([str(place) for place in range(TEXT_WIDTH if input == "text" else size)], input == "vector")
 
@@ -63,14 +69,38 @@ class Standard:
                     values_BD[place, column] = value if isinstance(value, float) and self.numeric[column] else 1.0
         return values_BD
 
-    def observe(self, features: bytes) -> NDArray[Any]:
+    def observe(self, features: bytes, offset: int) -> NDArray[Any]:
         """The raw values [D] of one example, after adding its new columns and updating every scale."""
         if self.input == "table":
             self._admit(features)
         values_D: NDArray[Any] = self.raw([features])[0]
         if self.input != "text":
             self._update_scales(values_D)
+            self._watch_ranges(values_D, offset)
         return values_D
+
+    def _watch_ranges(self, values_D: NDArray[np.float64], offset: int) -> None:
+        """Begin the estimates of a column again where its values have another range than before."""
+        for name in self._list_names(np.flatnonzero(self.numeric & (self.count == RANGED))):
+            if name not in {column.name for column in self.ranges.numbers}:
+                self.ranges.extend([self._describe_range(name)])
+        numbers = [self.columns[column.name] for column in self.ranges.numbers]
+        bands = self.watch.observe(self.ranges, [offset], values_D[None, numbers])[1] if numbers else []
+        for band in bands:
+            place = self.columns[band.name]
+            self.mean[place] = math.ldexp(band.centre, -band.exponent)
+            self.variance[place] = math.ldexp(32, -band.exponent) ** 2
+            self.count[place] = BEGUN_AGAIN
+        self.ranges.extend(bands)
+
+    def _list_names(self, places: NDArray[np.intp]) -> list[str]:
+        names = list(self.columns) if len(places) else []
+        return [names[place] for place in places]
+
+    def _describe_range(self, name: str) -> Column:
+        """The range of a column, as that of a feature: two standard deviations are 64 quanta."""
+        mean, deviation = (float(each[self.columns[name]]) for each in (self.mean, np.sqrt(self.variance)))
+        return Column.fit(name, [mean - 2 * deviation, mean, mean + 2 * deviation])
 
     def scaled(self, values_BD: NDArray[Any], width: int) -> NDArray[np.float32]:
         """Standardised values, float32 [B, W]; columns past D are zeros."""
@@ -128,11 +158,23 @@ class Standard:
             "variance": self.variance,
         }
 
+    def memory(self) -> dict[str, Any]:
+        """The ranges of its columns as JSON. What they decided is in the estimates."""
+        columns = [column.entry for column in self.ranges.columns]
+        return {"columns": columns, "watch": self.watch.memory()} if columns else {}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """memory: empty in a state of an earlier release."""
+        self.ranges = Columns(False, self.limit, [Column(*entry) for entry in memory.get("columns", ())])
+        self.watch = RangeWatch()
+        self.watch.restore(memory.get("watch", {}))
+
     def restore(self, tensors: Tensors) -> None:
         if self.input == "table":
             self.columns = {name: place for place, name in enumerate(unpack_json(tensors["columns"]))}
         self.numeric, self.variance = tensors["numeric"], tensors["variance"]
         self.count, self.mean = tensors["count"].copy(), tensors["mean"].copy()
+        self.variance = self.variance.copy()
 
 
 def bounded(values: NDArray[np.float64], bound: float | NDArray[np.float64]) -> NDArray[np.float64]:

@@ -140,7 +140,7 @@ class Tower:
     def _step(self) -> None:
         """Learn the waiting micro-batch."""
         examples, self.pending, self._served = self.pending, [], None
-        values = [self.standard.observe(example.features) for example in examples]
+        values = [self.standard.observe(example.features, example.offset) for example in examples]
         fresh = FreshRows(
             examples[-1].offset,
             np.stack([pad_columns(values_D, self.standard.width) for values_D in values]),
@@ -254,7 +254,9 @@ class Tower:
         solved = {"row": row_P, "known": self.known_C.copy(), "meta": pack_json(meta), **self.standard.tensors()}
         parts = {"weights": Part(solved, serving=True)}
         if not serving_only:
-            memory: Tensors = {"memory": pack_json(self._memory()), "met": self.met_C.copy(), "loss": self.loss_K}
+            ranges = self.standard.memory()
+            own = {**self._memory(), **({"ranges": ranges} if ranges else {})}
+            memory: Tensors = {"memory": pack_json(own), "met": self.met_C.copy(), "loss": self.loss_K}
             parts["memory"] = Part(memory, serving=False)
             parts["strategy"] = Part(self.trainer.strategy.tensors(), serving=False)
             parts["buffer"] = Part(self.buffer.tensors(), serving=False)
@@ -289,6 +291,7 @@ class Tower:
         own = state["memory"].tensors
         memory = unpack_json(own["memory"])
         self.met_C, self.loss_K, self.count = own["met"].copy(), own["loss"], memory["count"]
+        self.standard.recall(memory.get("ranges", {}))
         self.recent = [bytes.fromhex(features) for features in memory["recent"]]
         self.pending = [Example(o, k, bytes.fromhex(f), label, reward=r) for o, k, f, label, r in memory["pending"]]
         self.buffer.restore(state["buffer"].tensors)

@@ -5,10 +5,13 @@
 What is stored is a function of the set of examples, so order and batches do not change it. Rows are
 stored rather than sums, so that each of them can be retracted and can be weighted by its age.
 
+Numbers are integers, in quanta, until one of them needs more (`statistics.wide_targets`).
+
 Shapes: B rows that are added, N stored rows, D features.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +28,12 @@ class RecentRows:
         self.room = room
         self.offsets_N: Integers = np.zeros(0, np.int64)
         self.x_ND: NDArray[np.int8] = np.zeros((0, width), np.int8)
-        self.q_N: Integers = np.zeros(0, np.int64)
+        self.q_N: NDArray[Any] = np.zeros(0, np.int64)
 
     def __len__(self) -> int:
         return len(self.offsets_N)
 
-    def add(self, offsets: Sequence[int], x_BD: NDArray[np.int8], q_B: Integers) -> bool:
+    def add(self, offsets: Sequence[int], x_BD: NDArray[np.int8], q_B: NDArray[Any]) -> bool:
         """Store rows, and drop the oldest beyond `room`. Return whether they were appended in order."""
         given = np.array(offsets, np.int64)
         newest = self.offsets_N[-1:]

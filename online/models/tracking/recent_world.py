@@ -4,6 +4,7 @@ counted examples --> RecentRows --Tracker, when somebody asks--> Correction
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ class RecentWorld:
         self.correction: Correction | None = None
         self.is_current = False  # whether `correction` knows all examples
 
-    def count(self, offsets: Sequence[int], x_BD: NDArray[np.int8], q_B: NDArray[np.int64], times: int) -> None:
+    def count(self, offsets: Sequence[int], x_BD: NDArray[np.int8], q_B: NDArray[Any], times: int) -> None:
         """Store examples; times=-1 removes them."""
         self.is_current = False
         grows = x_BD.shape[1] > self.rows.x_ND.shape[1]
@@ -43,12 +44,12 @@ class RecentWorld:
         needed = count - 1 - max(0, find_scan_start(count - 1, warming=False) - BEFORE)
         return len(self.rows) < count and len(self.rows) - 1 < needed
 
-    def update(self, moments: NDArray[np.int64], numbers: list[int], warming: bool) -> None:
+    def update(self, moments: NDArray[Any], numbers: list[int], warming: bool) -> None:
         """Compute the correction. moments: of all examples. numbers: the features that are values of numbers."""
         self.correction = self._track(moments, numbers, warming)
         self.is_current = True
 
-    def _track(self, moments: NDArray[np.int64], numbers: list[int], warming: bool) -> Correction | None:
+    def _track(self, moments: NDArray[Any], numbers: list[int], warming: bool) -> Correction | None:
         if not len(self.rows):
             return None
         width, dropped = len(moments) - 2, int(moments[0, 0]) - len(self.rows)
@@ -56,7 +57,7 @@ class RecentWorld:
         used = np.flatnonzero(moments.diagonal()[2:])  # features whose examples were all retracted must not count
         if self._tracker is None or (self._tracker.start, self._tracker.used) != (start, len(used)):
             scanned_NE = self.rows.extended(start - dropped, width)
-            earlier = moments - (scanned_NE.T @ scanned_NE).astype(np.int64)
+            earlier = moments - (scanned_NE.T @ scanned_NE).astype(moments.dtype)
             before_NE = self.rows.extended(max(0, start - dropped - BEFORE), width)[: -len(scanned_NE)]
             products_2P = list_products([] if warming else sorted(set(numbers) & set(used.tolist())))
             self._tracker = Tracker(earlier, before_NE, products_2P, start, len(used), self.level, warming)

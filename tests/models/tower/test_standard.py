@@ -14,14 +14,14 @@ from tests.models.synthetic import row, text
 def observe_vectors(values_BD: NDArray[np.float64]) -> Standard:
     standard = Standard("vector", values_BD.shape[1], 0)
     for values_D in values_BD:
-        standard.observe(values_D.tobytes())
+        standard.observe(values_D.tobytes(), 0)
     return standard
 
 
 def observe_rows(*rows: Mapping[str, float | str], limit: int = 100) -> Standard:
     standard = Standard("table", 0, limit)
     for values in rows:
-        standard.observe(row(dict(values)))
+        standard.observe(row(dict(values)), 0)
     return standard
 
 
@@ -41,7 +41,7 @@ def test_the_scale_is_the_mean_and_standard_deviation_of_the_examples() -> None:
 def test_a_constant_is_scaled_to_zero_until_it_varies() -> None:
     standard = observe_vectors(np.full((100, 1), 3.0))
     assert scale(standard, np.array([4.0]).tobytes()) == [0]
-    standard.observe(np.array([4.0]).tobytes())
+    standard.observe(np.array([4.0]).tobytes(), 0)
     assert scale(standard, np.array([4.0]).tobytes())[0] > 1
 
 
@@ -53,7 +53,7 @@ def test_a_scaled_number_is_clipped() -> None:
 def test_one_outlier_has_a_bounded_effect_on_a_scale() -> None:
     standard = observe_vectors(np.random.default_rng(0).normal(size=(TRUSTED + 70, 1)))
     before = float(standard.variance[0])
-    standard.observe(np.array([1e300]).tobytes())
+    standard.observe(np.array([1e300]).tobytes(), 0)
     assert standard.variance[0] <= (1 + OUTLIER**2 / (TRUSTED + 70)) * before
 
 
@@ -84,14 +84,14 @@ def test_names_beyond_the_limit_share_the_overflow_columns() -> None:
 def test_earlier_rows_have_no_value_in_a_later_column() -> None:
     standard = observe_rows({"width": 1.0}, {"width": 3.0})
     early_BD = standard.raw([row({"width": 3.0})])
-    standard.observe(row({"height": 2.0}))
+    standard.observe(row({"height": 2.0}), 0)
     assert standard.scaled(early_BD, 4).tolist() == [[1, 0, 0, 0]]
 
 
 def test_the_scale_of_texts_is_fixed() -> None:
     standard = Standard("text", 0, 0)
     before = scale(standard, text(0, 1))
-    standard.observe(text(1, 1))
+    standard.observe(text(1, 1), 0)
     assert scale(standard, text(0, 1)) == before
     assert np.std(before) == pytest.approx(1, abs=0.05)
 

@@ -5,11 +5,12 @@ from collections.abc import Collection
 import numpy as np
 
 from online.errors import CannotExport
-from online.models.contract import Tensors, unpack_json
+from online.models.contract import Tensors
 from online.models.export.answers import AnswerGraph
 from online.models.export.graph import Graph, TensorSpec
 from online.models.export.inputs import Features, read_inputs
-from online.models.regressor import TARGET_LIMIT, Regressor
+from online.models.regressor import Regressor
+from online.models.statistics.wide_targets import GRID_BITS
 from online.models.tracking.members import PRODUCT_QUANTA
 from online.models.tracking.reach import student_t
 
@@ -25,16 +26,13 @@ def build(model: Regressor, graph: Graph, retired: Collection[str]) -> AnswerGra
     mean, deviation = solve(graph, features, x, solved)
     if "follow_weights" in solved:
         mean, deviation = follow(graph, features, x, solved, mean, deviation)
-    exponent, centre = unpack_json(solved["meta"])["target"]
-    outputs = [
-        (TensorSpec("number", graph.wide, ("B",), "The predicted number."), to_number(graph, mean, exponent, centre))
-    ]
+    outputs = [(TensorSpec("number", graph.wide, ("B",), "The predicted number."), to_number(graph, mean, model))]
     if count > 1:
         t = student_t(model.options["level"], count - 1)
         wide_reach = graph.op("Mul", deviation, graph.scalar("reach_of_deviation", t))
-        reach = graph.op("Max", wide_reach, graph.scalar("least_reach", 1.0))
+        reach = graph.op("Max", wide_reach, graph.scalar("least_reach", model.least_reach))
         for name, kind in (("low", "Sub"), ("high", "Add")):
-            bound = to_number(graph, graph.op(kind, mean, reach), exponent, centre)
+            bound = to_number(graph, graph.op(kind, mean, reach), model)
             outputs.append((TensorSpec(name, graph.wide, ("B",), f"The {name} end of the interval."), bound))
     specs = tuple(spec for spec, _ in outputs)
     return AnswerGraph(graph.finish(features.schema.tensors, outputs), features.schema, specs)
@@ -74,8 +72,11 @@ def follow(graph: Graph, features: Features, x: str, solved: Tensors, mean: str,
     return graph.op("Add", shared, corrected), graph.op("Mul", deviation, graph.scalar("follow_reach", reach))
 
 
-def to_number(graph: Graph, quanta: str, exponent: int, centre: int) -> str:
+def to_number(graph: Graph, quanta: str, model: Regressor) -> str:
     """Quanta [B, 1] as numbers [B] on the grid of the targets, as `Regressor._number`."""
-    whole = graph.op("Round", graph.clip(quanta, "farthest", 16 * TARGET_LIMIT))
-    moved = graph.op("Add", whole, graph.scalar("target_centre", centre))
-    return graph.flatten(graph.op("Mul", moved, graph.scalar("target_quantum", float(np.ldexp(1.0, -exponent)))))
+    target, bits = model.target, GRID_BITS if model.is_fine else 0
+    near = graph.clip(quanta, "farthest", model.farthest)
+    steps = graph.op("Mul", near, graph.scalar("grid", 2.0**bits)) if bits else near
+    moved = graph.op("Add", graph.op("Round", steps), graph.scalar("target_centre", target.centre << bits))
+    quantum = float(np.ldexp(1.0, -target.exponent - bits))
+    return graph.flatten(graph.op("Mul", moved, graph.scalar("target_quantum", quantum)))
