@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from online.cli.options import ConfigOption, CostsOption, JsonOption, MaxBadRatioOption, ModelOption, StateOption
+from online.cli.options import (
+    ConfigOption,
+    CostsOption,
+    DelimiterOption,
+    JsonOption,
+    MaxBadRatioOption,
+    ModelOption,
+    StateOption,
+    parse_delimiter,
+)
 from online.cli.progress import show_bar
 from online.cli.state import load_settings, open_workspace, select_model
 
@@ -42,6 +51,7 @@ def evaluate(
         typer.Option("--feature", help="CSV columns of the context, such as 'user*'; may be repeated. Default: all."),
     ] = None,
     costs: CostsOption = "",
+    delimiter: DelimiterOption = "",
     format: Annotated[str, typer.Option("--format", help="online, csv, vw or dsjson. Default: by content.")] = "",
     clip: Annotated[
         float,
@@ -89,9 +99,9 @@ def evaluate(
     from online.evaluation.sources.vw_survey import parse_cost_range
     from online.io.records import ReadLimits
 
-    limits = ReadLimits.of(load_settings(config))
+    limits, separator = ReadLimits.of(load_settings(config)), parse_delimiter(delimiter)
     columns = CsvColumns(action, reward, propensity, slot, tuple(feature or ()))
-    reading = DecisionReadOptions(format, columns, parse_cost_range(costs), max_bad_ratio, limits)
+    reading = DecisionReadOptions(format, columns, parse_cost_range(costs), max_bad_ratio, limits, separator)
     parameters = EvaluationOptions(estimator or DEFAULT_ESTIMATORS, clip, folds, level, resamples, seed)
 
     def work(tick: "Progress") -> "Evaluation":

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from online.errors import SetupError
 from online.schemas.fields import Language
 
 ConfigOption = Annotated[
@@ -41,9 +42,28 @@ MaxBadRatioOption = Annotated[
     float,
     typer.Option("--max-bad-ratio", min=0, max=1, help="Largest share of unusable lines before the command fails."),
 ]
+DelimiterOption = Annotated[
+    str, typer.Option("--delimiter", help=r"Of a CSV: one character, or \t. Default: found in the file.")
+]
+DropOption = Annotated[
+    list[str] | None,
+    typer.Option("--drop", help="Column of a table that is no feature, or a pattern such as 'vic*'. Repeatable."),
+]
+FeatureOption = Annotated[
+    list[str] | None,
+    typer.Option("--feature", help="Column, or pattern, that is a feature: all others are none. Repeatable."),
+]
 CostsOption = Annotated[
     str,
     typer.Option("--costs", help="LOW:HIGH range of the costs in Vowpal Wabbit files. Default: 0:1 or -1:0."),
 ]
 ReportLanguageOption = Annotated[Language, typer.Option("--language", help="Of the report: en or de.")]
 SupervisedOption = Annotated[bool, typer.Option("--supervised", hidden=True)]
+
+
+def parse_delimiter(text: str) -> str:
+    """Raises SetupError for what is not one character."""
+    delimiter = "\t" if text in (r"\t", "tab") else text
+    if len(delimiter) > 1 or delimiter in ("\n", "\r", '"'):
+        raise SetupError(f"--delimiter takes one character, such as ';', or \\t, not {text!r}")
+    return delimiter

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from online.cli.options import CostsOption, JsonOption, MaxBadRatioOption, ReportLanguageOption
+from online.cli.options import (
+    CostsOption,
+    DelimiterOption,
+    DropOption,
+    FeatureOption,
+    JsonOption,
+    MaxBadRatioOption,
+    ReportLanguageOption,
+    parse_delimiter,
+)
 from online.cli.progress import show_bar
 from online.cli.state import load_settings
 from online.errors import SetupError
@@ -52,14 +61,9 @@ def replay(
     format: Annotated[
         str, typer.Option("--format", help="jsonl, csv, parquet, vw or dsjson. Default: by name and content.")
     ] = "",
-    drop: Annotated[
-        list[str] | None,
-        typer.Option("--drop", help="Column of a table that is no feature, or a pattern such as 'vic*'. Repeatable."),
-    ] = None,
-    feature: Annotated[
-        list[str] | None,
-        typer.Option("--feature", help="Column, or pattern, that is a feature: all others are none. Repeatable."),
-    ] = None,
+    drop: DropOption = None,
+    feature: FeatureOption = None,
+    delimiter: DelimiterOption = "",
     costs: CostsOption = "",
     delay: Annotated[
         str,
@@ -157,6 +161,7 @@ def replay(
         limits=limits,
         keeps_features=keep_texts,
         columns=ColumnChoice(tuple(drop or ()), tuple(feature or ())),
+        delimiter=parse_delimiter(delimiter),
     )
     template = CandidateSpec(
         "", device=choose_device(device), drift=drift, every=every, from_operator=True, baseline=baseline

@@ -1,16 +1,15 @@
-"""Read record files: JSONL, CSV and Parquet, plain or compressed as .gz or .zst.
+"""Open record files, plain or compressed as .gz or .zst, within limits. (CSV: csv_tables.py; Parquet: parquet_tables.py.)
 
-    file --decompress, a little at a time--> BoundedReader --bytes--> lines, rows
+    file --decompress, a little at a time--> BoundedReader --bytes--> lines
 
 Replays read labelled rows with these functions, and batch prediction jobs read instances. A file may be made to be read
 badly: a few kilobytes that unpack to terabytes, or to one endless line. So what is unpacked is counted, and refused early.
 """
 
-import csv
 import gzip
 import io
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +20,9 @@ import zstandard
 from online.errors import BadInput, TooLarge
 from online.settings import Settings
 
-PAGE = 4_096  # rows of a Parquet file read at once
 PACKED = (".gz", ".zst")
 BUFFER_BYTES = 1 << 16
 ZSTD_PIECE_BYTES = 1 << 10  # a block of 4 bytes unpacks to 128 kB, so a piece to 32 MB at most
-CELL_BYTES = 8  # of a Parquet file, which may hold any number of equal ones as one run
 FREE_BYTES = 16_777_216  # that any file may unpack to, whatever the ratio
 
 
@@ -88,8 +85,17 @@ def open_bytes(
             yield io.BufferedReader(reader, BUFFER_BYTES), raw.tell
     except EOFError:
         raise BadInput(f"{path} is cut off: its compressed data ends in the middle").because("log_cut_off") from None
-    except (OSError, zlib.error, zstandard.ZstdError, UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} cannot be read: {describe_bytes(error)}").because("log_unreadable") from None
+    except (OSError, zlib.error, zstandard.ZstdError) as error:
         raise BadInput(f"{path} cannot be read: {error}").because("log_unreadable") from None
+
+
+def describe_bytes(error: UnicodeDecodeError) -> str:
+    """Say why bytes are no text."""
+    if error.object[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "it is UTF-16; save it as UTF-8"
+    return f"it holds the byte 0x{error.object[error.start]:02x}, which is no UTF-8; save it as UTF-8"
 
 
 def check_file(path: Path, limits: ReadLimits) -> None:
@@ -177,54 +183,3 @@ class ZstdReader(io.RawIOBase):
 def suffix_of(path: Path) -> str:
     """Return the suffix without that of the compression: ".csv" for `a.csv.gz`."""
     return Path(path.stem).suffix if path.suffix in PACKED else path.suffix
-
-
-def open_parquet(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Any:
-    """Open a Parquet file. Raises BadInput if it cannot be read, TooLarge if it holds more cells than the limits allow."""
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        file = pyarrow.parquet.ParquetFile(path)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise BadInput(f"{path} cannot be read: {error}").because("log_unreadable") from None
-    cells = file.metadata.num_rows * file.metadata.num_columns
-    limits.check_unpacked(path, CELL_BYTES * cells, path.stat().st_size)
-    return file
-
-
-def read_parquet_rows(path: Path, file: Any, limits: ReadLimits = DEFAULT_LIMITS) -> Iterator[Mapping[str, Any]]:
-    """Yield each row as a mapping of its columns. Raises BadInput if reading fails, TooLarge beyond a limit.
-
-    A page of rows is unpacked before it is counted: only a limit on the memory of the process bounds that.
-    """
-    import pyarrow
-
-    unpacked_bytes, packed_bytes = 0, path.stat().st_size
-    try:
-        for batch in file.iter_batches(PAGE):
-            unpacked_bytes += batch.nbytes
-            limits.check_unpacked(path, unpacked_bytes, packed_bytes)
-            limits.check_line(path, batch.nbytes // max(batch.num_rows, 1))
-            yield from batch.to_pylist()
-    except pyarrow.ArrowMemoryError:
-        raise MemoryError from None
-    except (pyarrow.ArrowException, OSError) as error:
-        raise BadInput(f"{path} cannot be read: {error}").because("log_unreadable") from None
-
-
-def number_or_text(value: Any) -> Any:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return value
-
-
-def plain_value(value: Any) -> Any:
-    """Return a value as a table takes it: number types of numpy, river and Arrow become Python floats."""
-    if isinstance(value, (str, bool)) or value is None:
-        return value
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return str(value)

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,12 +13,16 @@ import typer
 
 from online.cli.options import (
     ConfigOption,
+    DelimiterOption,
+    DropOption,
+    FeatureOption,
     JsonOption,
     MaxBadRatioOption,
     ModelOption,
     SetOption,
     StateOption,
     StoreOption,
+    parse_delimiter,
 )
 from online.cli.processes import keep_files_private
 from online.cli.progress import show_bar
@@ -25,10 +30,10 @@ from online.cli.state import load_settings, open_workspace, select_model
 
 if TYPE_CHECKING:
     from online.evaluation.sources.file_pieces import FilePiece
-    from online.evaluation.sources.replay_source import Source
+    from online.evaluation.sources.replay_source import ReadOptions, Source
     from online.learning.encoder_tuning.tuning import Progress
     from online.learning.parallel.bulk_load import BulkLoad, OpenPool
-    from online.settings import ModelSettings, Settings
+    from online.settings import ModelSettings
     from online.workspace import Workspace
 
 
@@ -48,6 +53,9 @@ def load(
     ray: Annotated[
         str | None, typer.Option("--ray", metavar="ADDRESS", help="Sum on a Ray cluster; local: start one here.")
     ] = None,
+    drop: DropOption = None,
+    feature: FeatureOption = None,
+    delimiter: DelimiterOption = "",
     max_bad_ratio: MaxBadRatioOption = 0.0,
     state: StateOption = None,
     config: ConfigOption = None,
@@ -61,6 +69,9 @@ def load(
     last bit of every sum, however many they are. It becomes the base from which the learner starts, so load before
     the service runs for the first time. Nothing is kept of a load that is interrupted.
 
+    Columns that only tell rows apart are left out, and dates become numbers, as in `online replay`; what was done with each is said.
+    The first file shows it for all.
+
     The rows are not in the log of the model: they cannot be retracted or exported, and other options of the model need
     another load. Only exact kinds have sums: classifier, regressor, majority.
 
@@ -70,16 +81,22 @@ def load(
       online load 2023.parquet 2024.parquet --label class --model topics --processes 16
       online load history.jsonl --ray head.example:6379
     """
+    from online.evaluation.sources.column_choice import ColumnChoice
+    from online.evaluation.sources.replay_source import ReadOptions
+    from online.io.records import ReadLimits
     from online.telemetry import configure_logging
 
     keep_files_private()
     settings = load_settings(config, set, state=state, store=store)
     configure_logging("warning", settings.log_format)
+    columns, separator = ColumnChoice(tuple(drop or ()), tuple(feature or ())), parse_delimiter(delimiter)
+    limits = ReadLimits.of(settings)
+    reads = ReadOptions(format, label, max_bad_ratio=max_bad_ratio, limits=limits, columns=columns, delimiter=separator)
     with open_workspace(settings) as workspace:
         spec = select_model(settings, model)
         workspace.check_kinds()
         with workspace.lock_learner(wait=False):
-            command = LoadCommand(workspace, spec, files, label, format, max_bad_ratio)
+            command = LoadCommand(workspace, spec, files, reads)
             done = show_bar(partial(command.run, processes or count_cores(), ray))
     typer.echo(json.dumps(done) if as_json else describe(done))
 
@@ -91,16 +108,17 @@ def count_cores() -> int:
 class LoadCommand:
     """One load. Raises SetupError and BadInput before anything is learned."""
 
-    def __init__(
-        self, workspace: "Workspace", spec: "ModelSettings", files: list[str], label: str, format: str, max_bad: float
-    ) -> None:
+    def __init__(self, workspace: "Workspace", spec: "ModelSettings", files: list[str], reads: "ReadOptions") -> None:
         from online.evaluation.sources.bad_lines import BadLines
+        from online.evaluation.sources.file_pieces import fit_files
         from online.learning.history import check_can_load
+        from online.models import encoder_options
 
         self.workspace, self.spec, self.options = workspace, spec, workspace.options(spec)
         check_can_load(workspace, spec, self.options)
-        self.sources = open_files(files, label, format, max_bad, workspace.settings)
-        self.bad = BadLines(max_bad)
+        wanted = str(encoder_options(spec.kind, self.options)["input"])
+        self.sources, self.profile = fit_files(open_files(files, reads), wanted)
+        self.bad, self.reads = BadLines(reads.max_bad_ratio), reads
 
     def run(self, processes: int, ray: str | None, tick: "Progress") -> dict[str, Any]:
         """Load the files, and return what came of it."""
@@ -119,6 +137,8 @@ class LoadCommand:
             "examples": counts.examples,
             "summed_by_workers": counts.merged,
             "unusable_rows": self.bad.count,
+            "unusable": self.bad.as_json(),
+            "columns": [asdict(column) for column in self.profile.columns],
             "seconds": round(time.monotonic() - started, 3),
             "sha256": written.state_sha256,
         }
@@ -139,7 +159,8 @@ class LoadCommand:
         from online.models import create, encoder_options
 
         tuned = self.workspace.tuned(str(self.options.get("encoder", "")))
-        read = RowReader(encoder_options(self.spec.kind, self.options), self.workspace.settings.max_text_chars, tuned)
+        options, max_chars = encoder_options(self.spec.kind, self.options), self.workspace.settings.max_text_chars
+        read = RowReader(options, max_chars, tuned, self.profile, self.reads.columns)
         with ExitStack() as stack:
             pool = self.choose_pool(stack, read, processes, ray)
             yield BulkLoad(create(self.spec.kind, self.options), read, pool, self.bad.add_all)
@@ -160,22 +181,28 @@ class LoadCommand:
         return lambda state: ProcessPool(processes, kind, options, state, read)
 
 
-def open_files(files: list[str], label: str, format: str, max_bad: float, settings: "Settings") -> "list[Source]":
+def open_files(files: list[str], reads: "ReadOptions") -> "list[Source]":
     from online.evaluation.sources.file_pieces import check_history
     from online.evaluation.sources.opening import open_sources
-    from online.evaluation.sources.replay_source import ReadOptions
-    from online.io.records import ReadLimits
 
-    sources = open_sources(files, ReadOptions(format, label, max_bad_ratio=max_bad, limits=ReadLimits.of(settings)))
+    sources = open_sources(files, reads)
     for source in sources:
         check_history(source)
     return sources
 
 
 def describe(done: dict[str, Any]) -> str:
+    from online.evaluation.reports.remarks import describe_columns
+    from online.evaluation.sources.column_profile import ColumnProfile
+
     pace = done["examples"] / max(done["seconds"], 1e-9)
-    unusable = f", {done['unusable_rows']:,} rows could not be used" if done["unusable_rows"] else ""
-    return (
+    unusable = (
+        f", {done['unusable_rows']:,} rows could not be used: {'; '.join(done['unusable']['first'])}"
+        if done["unusable_rows"]
+        else ""
+    )
+    lines = describe_columns(ColumnProfile(**column) for column in done["columns"])
+    return "".join(f"{line}\n" for line in [*lines, *done["unusable"]["first"]]) + (
         f"{done['model']} begins with {done['examples']:,} examples, learned in {done['seconds']:.1f} s "
         f"({pace:,.0f} a second){unusable}\nsha256 {done['sha256']}"
     )

@@ -8,14 +8,13 @@ A cost c in [0, 1] is the reward 1 - c. Costs that are all at most 0, as in dsjs
 it are clipped and counted.
 """
 
-import csv
 import fnmatch
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from online.errors import BadInput
 from online.evaluation.off_policy.decisions import (
@@ -30,7 +29,8 @@ from online.evaluation.sources.replay_source import ReadOptions, Source
 from online.evaluation.sources.vw_decisions import STAND_INS, LoggedDecision, read_decisions
 from online.evaluation.sources.vw_survey import DSJSON, Survey
 from online.evaluation.sources.vw_text import MANY_LINES
-from online.io.records import DEFAULT_LIMITS, ReadLimits, number_or_text, open_text
+from online.io.csv_tables import CsvFault, CsvTable, normalise_number, open_csv, read_cell, read_label, read_rows
+from online.io.records import DEFAULT_LIMITS, ReadLimits, open_text
 from online.models import KINDS, input_options
 from online.models.encoders.rows import TableEncoder
 from online.schemas.events import Event
@@ -67,6 +67,7 @@ class DecisionReadOptions:
     costs: tuple[float, float] | None = None
     max_bad_ratio: float = 0.0
     limits: ReadLimits = DEFAULT_LIMITS
+    delimiter: str = ""
 
 
 def read_decision_log(
@@ -106,9 +107,10 @@ def guess_format(path: Path, limits: ReadLimits) -> str:
 
 def read_csv_log(path: Path, how: DecisionReadOptions, bad: BadLines, at: Callable[[float], None]) -> Decisions:
     check_columns(how.columns, path.name)
-    with open_text(path, how.limits) as (file, position):
-        logged = read_csv_rows(file, path.name, how.columns, bad)
-        rows = [*encode_context(report_progress(logged, position, path, at), path.name, bad)]
+    size = max(path.stat().st_size, 1)
+    table = open_csv(path, how.limits, how.delimiter, how.columns.action)
+    logged = read_csv_rows(table, how.columns, bad, lambda position: at(position / size))
+    rows = [*encode_context(logged, path.name, bad)]
     return build_decisions(path.name, rows, bad, DecisionsBuilder(input="table"))
 
 
@@ -185,24 +187,34 @@ def check_columns(columns: CsvColumns, name: str) -> None:
         raise BadInput(f"{name} is a CSV: name its columns with --action COLUMN --reward COLUMN --propensity COLUMN")
 
 
-def read_csv_rows(file: IO[str], name: str, columns: CsvColumns, bad: BadLines) -> Iterator[LoggedDecision]:
-    rows = csv.DictReader(file)
-    names = list(rows.fieldnames or ())
+def read_csv_rows(
+    table: CsvTable, columns: CsvColumns, bad: BadLines, at: Callable[[int], None] = lambda position: None
+) -> Iterator[LoggedDecision]:
+    """at: is called at intervals with the bytes read."""
+    name, names = table.path.name, table.names
     for needed in (columns.action, columns.reward, columns.propensity, columns.slot):
         if needed and needed not in names:
-            raise BadInput(f"{name} has no column {needed!r}; it has {', '.join(each for each in names if each)}")
+            raise BadInput(f"{name} has no column {needed!r}; it has {', '.join(names)}")
     context = columns.context(names)
-    for row in rows:
-        slot = row[columns.slot] if columns.slot else ""
-        values = {each: number_or_text(row[each]) for each in context if row[each] not in (None, "")}
+    for row in read_rows(table, at):
+        if isinstance(row, CsvFault):
+            bad.add(f"{name}, line {row.line} {row.cause}", row.line, row.problem, row.count)
+            continue
+        cells = {each: normalise_number(cell, table.style_of(each)) for each, cell in row.cells.items()}
+        slot = cells[columns.slot] if columns.slot else ""
+        values = {each: read_cell(cells[each], table.style_of(each)) for each in context if cells[each]}
         if columns.slot in values:
             values[columns.slot] = slot  # a name, not a quantity
-        try:
-            reward, propensity = parse_finite(row[columns.reward]), parse_finite(row[columns.propensity])
-        except ValueError as error:
-            bad.add(f"{name}, line {rows.line_num}: {error}")
+        action = read_label(cells[columns.action], table.style_of(columns.action))
+        if not action:
+            bad.add(f"{name}, line {row.line} has no action in the column {columns.action!r}", row.line)
             continue
-        yield LoggedDecision(rows.line_num, row[columns.action], reward, propensity, values, slot)
+        try:
+            reward, propensity = parse_finite(cells[columns.reward]), parse_finite(cells[columns.propensity])
+        except ValueError as error:
+            bad.add(f"{name}, line {row.line}: {error}", row.line)
+            continue
+        yield LoggedDecision(row.line, action, reward, propensity, values, slot)
 
 
 NO_FEEDBACK = "predictions without feedback that stands"

@@ -41,11 +41,9 @@ class LineFeatures:
             yield line
 
     def of_rows(self, rows: RowBlock, bad: BadLines) -> RowBlock:
-        """Return the rows with their features, without those whose instance is missing or cannot be encoded."""
+        """Return the rows with their features, without those whose instance cannot be encoded."""
         if self.encoder is None:
             return rows
-        if None in rows.instances:
-            rows = rows.drop({place for place, instance in enumerate(rows.instances) if instance is None})
         encoded = [*self._encoded(rows.instances)]
         wrong = {place for place, features in enumerate(encoded) if isinstance(features, ValueError)}
         for place in sorted(wrong):

@@ -10,6 +10,8 @@ from typing import Any
 
 from online.errors import BadInput, OnlineError
 from online.evaluation.replay.candidate_specs import CandidateSpec
+from online.evaluation.sources.column_profile import TableProfile
+from online.evaluation.sources.encoded_columns import encode_columns
 from online.evaluation.sources.replay_source import Source
 from online.io.cache import cache_folder
 from online.io.collector import collect_seldom
@@ -44,6 +46,7 @@ class ModelSetup:
             )
         self.own = source.header.get("kind") == kind
         self.options = self._options()
+        self.profile = self._fit_profile()
         self.is_whole = not source.left_out
         self.same = self.own and self.is_whole and {**self.options, "key": 0} == {**source.header["options"], "key": 0}
         self.reads_logged = (self.own or (self.spec.has_input_option and self._same_input())) and self._same_features()
@@ -94,7 +97,14 @@ class ModelSetup:
         """Create the encoder of the instances; None if the features are read from the log."""
         if self.reads_logged:
             return None
-        return create_row_encoder(encoder_options(self.candidate.kind, self.options), self.source)
+        return create_row_encoder(encoder_options(self.candidate.kind, self.options), self.source, self.profile)
+
+    def _fit_profile(self) -> TableProfile:
+        """Return what this model reads of a row of the source. Raises BadInput if the columns do not give that."""
+        try:
+            return self.source.profile.fit(str(encoder_options(self.candidate.kind, self.options)["input"]))
+        except ValueError as error:
+            raise BadInput(f"{self.source.name}: {error}") from None
 
 
 def check_named_code(log: str, candidate: CandidateSpec, options: Mapping[str, Any]) -> None:
@@ -109,11 +119,11 @@ def check_named_code(log: str, candidate: CandidateSpec, options: Mapping[str, A
         )
 
 
-def create_row_encoder(options: Mapping[str, Any], source: Source) -> Encoder:
-    """Create the encoder of a source's instances, which uses every core for texts."""
+def create_row_encoder(options: Mapping[str, Any], source: Source, profile: TableProfile) -> Encoder:
+    """Create the encoder of a source's instances, which uses every core for texts. profile: what it reads of a row."""
     cores = len(os.sched_getaffinity(0))
     encoder: Encoder = create_encoder(options, cache_folder(), cores, keeps=source.reads.keeps_features)
-    return encoder
+    return encode_columns(encoder, profile)
 
 
 def prepare_process() -> None:

@@ -14,6 +14,7 @@ import pickle
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from multiprocessing.connection import Connection
 
 from online.errors import OnlineError
@@ -40,7 +41,7 @@ class ParallelReplay:
     ) -> None:
         self.source, self.span = source, span or Span()
         self.bad, self.examples = BadLines(max_bad_ratio), 0
-        self.encoder = create_row_encoder({"input": "text"}, source) if source.input == "text" else None
+        self.encoder = create_row_encoder({"input": "text"}, source, source.profile) if source.input == "text" else None
         self.runners = [ReplayWorker(source, each, self.span, max_bad_ratio, self._epoch) for each in candidates]
         numbers = spec_of(candidates[0].kind).predicts_numbers
         self.comparisons = [PairedComparison(numbers) for _ in candidates[1:]]
@@ -82,9 +83,16 @@ class ParallelReplay:
         self._judge([runner.finish() for runner in self.runners])
         comparisons = [None, *(each.as_dict(len(self.comparisons)) for each in self.comparisons)]
         return [
-            ReplayResult(runner.candidate, runner.report, runner.failure, comparison)
+            ReplayResult(runner.candidate, self._complete(runner.report), runner.failure, comparison)
             for runner, comparison in zip(self.runners, comparisons, strict=True)
         ]
+
+    def _complete(self, report: ReplayReport | None) -> ReplayReport | None:
+        """Return a worker's report with the lines that could not be read here."""
+        if report is None or not self.bad.count:
+            return report
+        bad = BadLines.join(self.bad.as_json(), report.unusable)
+        return replace(report, bad=bad["count"], unusable=bad)
 
 
 class ReplayWorker:

@@ -13,9 +13,11 @@ and learned together, as long as that changes nothing.
 
 import time
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, repeat
+from pathlib import Path
 
 from online.errors import BadInput
 from online.evaluation.replay.baseline import BaselineModel, create_baseline, find_remedies
@@ -32,7 +34,7 @@ from online.evaluation.sources.log_format import Line, LoggedEvent, LoggedPredic
 from online.evaluation.sources.replay_source import Source
 from online.evaluation.sources.row_blocks import RowBlock
 from online.learning.training_state import TrainingState
-from online.models import Answer, Candidate, Model, create
+from online.models import Answer, Candidate, Model, create, parse_number
 from online.models.ranker.policies import draw_key
 from online.models.updates import answer_by_updates
 from online.prequential import names_right_answer
@@ -41,6 +43,7 @@ from online.schemas.events import Entry, Event
 Chunk = Sequence[Line] | RowBlock
 UNASKED_PREFIX = "#"  # begins the ids of predictions that the log does not contain
 CHUNK_LINES = 256  # lines read, predictions answered and events learned at a time
+MAX_REASONS = 20  # for which examples were not learned, that a report lists
 UPDATED_EVENTS = 32  # learned at a time: with more, solving once costs less than an update for each
 
 
@@ -128,7 +131,7 @@ class Replay:
         """
         if isinstance(chunk, RowBlock):
             self.lines += 2 * len(chunk)
-            self._add_rows(self.features.of_rows(chunk, self.bad))
+            self._add_rows(self._drop_labels(self.features.of_rows(chunk, self.bad)))
         else:
             self.lines += len(chunk)
             for line in self.features.of(chunk, self.bad):
@@ -159,6 +162,20 @@ class Replay:
             self._play_rows(rows.part(start, stop), guesses[start:stop])
             start = stop
         self.pending_rows, self.pending_guesses = rows.part(start, None), guesses[start:]
+
+    def _drop_labels(self, rows: RowBlock) -> RowBlock:
+        """Return the rows whose labels this model can be judged by; the others are unusable lines."""
+        if not self.setup.spec.predicts_numbers:
+            return rows
+        return rows.drop({at for at, label in enumerate(rows.labels) if not self._is_number(label, rows.numbers[at])})
+
+    def _is_number(self, label: str, line: int) -> bool:
+        try:
+            parse_number(label)
+        except ValueError as error:
+            self.bad.add(f"{Path(self.source.name).name}, line {line}: {error}", line, "no_label")
+            return False
+        return True
 
     def _guess(self, label: str, offset: int) -> BaselineAnswers:
         """Return what the baselines guess before they see the label."""
@@ -226,6 +243,9 @@ class Replay:
 
     def _add_event(self, line: LoggedEvent) -> None:
         event, offset = line.entry.event, line.entry.offset
+        if self.setup.spec.predicts_numbers and not self.source.header and not self._is_number(event.label, offset):
+            self.outcomes.pop(line.prediction_id or "", None)
+            return
         if line.is_orphan:
             self.orphans += 1
             return
@@ -375,6 +395,9 @@ class Replay:
             self.baseline.skipped if self.baseline is not None else "",
             self.orphans,
             self.setup.settings,
+            [*self.setup.profile.columns],
+            self.bad.as_json() if self.bad.count else {},
+            dict(Counter(self.training.refused.values()).most_common(MAX_REASONS)),
         )
 
 

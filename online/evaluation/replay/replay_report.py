@@ -7,6 +7,7 @@ from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.tasks import Tasks
 from online.evaluation.scoring.baseline_lead import Lead
 from online.evaluation.scoring.score import Figures, ScoreDetails
+from online.evaluation.sources.column_profile import ColumnProfile
 from online.learning.drift import Alarm
 
 
@@ -22,6 +23,8 @@ class ReplayReport:
     remedies: settings that help where one of them is far ahead. baseline_skipped: why no simple model ran beside it,
     if one should have. events_without_prediction: events about a prediction that does not stand before them, which were
     not learned. settings: with which it was replayed, see `ModelSetup.settings`.
+    columns: what those of a table are, and how each is treated. unusable: the bad lines, by what is wrong, and the first of
+    them. refused: how many examples the model did not learn, by the reason.
     """
 
     name: str
@@ -44,6 +47,9 @@ class ReplayReport:
     baseline_skipped: str = ""
     events_without_prediction: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
+    columns: list[ColumnProfile] = field(default_factory=list)
+    unusable: dict[str, Any] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What a reader of a replay's results must not miss: columns that were left out, and baselines far ahead of a model."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from online.evaluation.replay.baseline import NO_TEXTS, TOO_LARGE
@@ -10,6 +10,7 @@ from online.evaluation.reports.bases import count_judged, count_known, is_by_con
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.evaluation.scoring.baseline_lead import Lead
 from online.evaluation.sources.column_choice import MAX_NAMED
+from online.evaluation.sources.column_profile import ColumnProfile
 
 SKIPPED = {NO_TEXTS: "skipped.texts", TOO_LARGE: "skipped.too_large"}
 
@@ -46,6 +47,22 @@ def format_setting(value: Any) -> str:
         if isinstance(value, dict)
         else json.dumps(value, ensure_ascii=False, default=str)
     )
+
+
+def describe_columns(columns: Iterable[ColumnProfile], words: Words = IN_ENGLISH) -> Iterator[str]:
+    """Yield a sentence on each column that is not read as it is."""
+    for column in columns:
+        if key := find_column_words(column):
+            beside = "_beside" if column.kind == "text" and column.treatment == "left_out" else ""
+            yield words(key, name=column.name, reason=words(f"reason.{column.reason}{beside}", name=column.name))
+
+
+def find_column_words(column: ColumnProfile) -> str:
+    """Return the key of the sentence on a column; "" if there is nothing to say."""
+    if column.treatment == "read":
+        return "column.as_written" if column.reason in ("leading_zero", "decimal_commas", "grouped_digits") else ""
+    kind = f".{'vector' if column.kind in ('vector', 'number') else 'text'}" if column.treatment == "input" else ""
+    return f"column.{column.treatment}{kind}"
 
 
 def describe_skipped(reason: str, words: Words = IN_ENGLISH) -> str:

@@ -28,7 +28,7 @@ def result_as_json(result: ReplayResult) -> dict[str, Any]:
     assert result.report is not None, "a replay that did not fail has a report"
     report = asdict(result.report)
     del report["details"]["curve"], report["tasks"]
-    for name in ("contents_from", "left_out", "baseline_skipped"):
+    for name in ("contents_from", "left_out", "baseline_skipped", "columns", "unusable", "refused"):
         if not report[name]:
             del report[name]
     report["warnings"] = [*warn_of_orphans([result.report]), *warn([result.report])]

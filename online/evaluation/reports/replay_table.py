@@ -8,7 +8,13 @@ from rich.table import Table
 
 from online.evaluation.replay.replay_report import LogResults, ReplayReport, ReplayResult
 from online.evaluation.reports.bases import count_judged, find_figure, is_by_construction
-from online.evaluation.reports.remarks import describe_known, describe_left_out, describe_settings, describe_skipped
+from online.evaluation.reports.remarks import (
+    describe_columns,
+    describe_known,
+    describe_left_out,
+    describe_settings,
+    describe_skipped,
+)
 from online.evaluation.reports.verdict import Verdict, conclude
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.evaluation.scoring.score import LEARNED_BASELINE
@@ -148,11 +154,14 @@ def describe_report(report: ReplayReport, named: bool) -> Iterator[str]:
     if report.same_answers is not None:
         yield f"{name}{report.same_answers:,} of {report.asked:,} answers as they were served"
     if report.bad:
-        yield f"{name}{report.bad:,} lines could not be used"
+        yield f"{name}{report.bad:,} lines could not be used: {'; '.join(report.unusable.get('first', ()))}"
+    for reason, count in report.refused.items():
+        yield f"{name}{count:,} examples were judged and not learned: {reason}"
     if report.contents_from:
         yield f"{name}{describe_expired(report.contents_from)}"
     if report.left_out:
         yield f"{name}{describe_left_out(report.left_out)}"
+    yield from (f"{name}{line}" for line in describe_columns(report.columns))
     if report.baseline_skipped:
         yield f"{name}{describe_skipped(report.baseline_skipped)}"
     yield f"{name}{len(report.drift)} drift alarms{':' if report.drift else ''}"

@@ -38,6 +38,7 @@ from online.evaluation.reports.plots import (
     plot_versions,
 )
 from online.evaluation.reports.remarks import (
+    describe_columns,
     describe_known,
     describe_left_out,
     describe_settings,
@@ -183,6 +184,7 @@ def build_subtitle(reports: Sequence[ReplayReport], interrupted: bool, words: Wo
     parts += [words("expired", contents_from=first.contents_from)] if first.contents_from else []
     parts += [describe_left_out(first.left_out, words)] if first.left_out else []
     parts += describe_settings(reports, words)
+    parts += describe_columns(first.columns, words)
     return "; ".join(parts)
 
 

@@ -1,7 +1,8 @@
 """Counts the lines of a source that cannot be used, and parses the numbers of those that can."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -10,14 +11,24 @@ from online.errors import BadInput
 
 ALL_DIGITS = 15  # of a float that was not rounded when it was written
 MAX_SHOWN = 5  # bad lines named in an error
-LINE_PROBLEMS = ("not_json", "no_example", "too_many_cells", "no_label", "not_vw", "bad_input", "other")
+LINE_PROBLEMS = (
+    "not_json",
+    "no_example",
+    "too_many_cells",
+    "too_few_cells",
+    "open_quote",
+    "no_label",
+    "not_vw",
+    "bad_input",
+    "other",
+)
 
 
 @dataclass(slots=True)
 class BadLines:
     """Lines that could not be used. max_ratio: the share of them that is accepted.
 
-    line, problem: of the first of them; what is wrong is one of LINE_PROBLEMS.
+    line, problem: of the first of them; what is wrong is one of LINE_PROBLEMS. problems: how many have each.
     """
 
     max_ratio: float = 0.0
@@ -25,18 +36,20 @@ class BadLines:
     first: list[str] = field(default_factory=list)
     line: int = 0
     problem: str = ""
+    problems: Counter[str] = field(default_factory=Counter)
 
-    def add(self, cause: str, line: int = 0, problem: str = "other") -> None:
+    def add(self, cause: str, line: int = 0, problem: str = "other", lines: int = 1) -> None:
         """Count a line. Raises BadInput at once if none is accepted and there are enough to show.
 
-        line: its number; 0 if it has none.
+        line: its number; 0 if it has none. lines: how many it stands for, of which a quote has made one.
         """
-        self.count += 1
-        if self.count == 1:
+        if not self.count:
             self.line, self.problem = line, problem
+        self.count += lines
+        self.problems[problem] += lines
         if len(self.first) < MAX_SHOWN:
             self.first.append(cause)
-        if not self.max_ratio and self.count == MAX_SHOWN:
+        if not self.max_ratio and len(self.first) == MAX_SHOWN:
             raise self._refuse("at least ")
 
     def add_all(self, causes: Sequence[str], count: int) -> None:
@@ -44,6 +57,17 @@ class BadLines:
         for cause in causes:
             self.add(cause)
         self.count += count - len(causes)
+        self.problems["other"] += count - len(causes)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"count": self.count, "problems": dict(self.problems), "first": list(self.first)}
+
+    @staticmethod
+    def join(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what two counts of lines say together; {} for none."""
+        problems = Counter(one.get("problems", {})) + Counter(other.get("problems", {}))
+        first = [*one.get("first", ()), *other.get("first", ())][:MAX_SHOWN]
+        return {"count": problems.total(), "problems": dict(problems), "first": first}
 
     def check(self, lines: int) -> None:
         """Raise BadInput if too many of `lines` were bad."""

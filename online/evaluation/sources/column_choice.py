@@ -35,6 +35,10 @@ class ColumnChoice:
     def wants(self, name: str) -> bool:
         return is_wanted(name, self.drop, self.features)
 
+    def names_feature(self, name: str) -> bool:
+        """Whether the user has named the column as a feature, by its name or a pattern."""
+        return bool(self.features) and self.wants(name)
+
     # what is left of a row
 
     def of_instance(self, instance: Any) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from online.errors import BadInput
-from online.io.records import plain_value
+from online.io.parquet_tables import plain_value
 
 
 def open_dataset(name: str) -> Iterator[tuple[Any, Any]]:

@@ -17,6 +17,9 @@ from typing import Any
 from online.errors import BadInput
 from online.evaluation.replay.line_features import LineFeatures
 from online.evaluation.sources.bad_lines import MAX_SHOWN, BadLines
+from online.evaluation.sources.column_choice import ALL_COLUMNS, ColumnChoice
+from online.evaluation.sources.column_profile import NO_COLUMNS, TableProfile
+from online.evaluation.sources.encoded_columns import encode_columns
 from online.evaluation.sources.replay_source import Source
 from online.evaluation.sources.row_blocks import RowBlock, build_blocks, read_blocks, read_jsonl_columns
 from online.io.cache import cache_folder
@@ -112,25 +115,32 @@ def find_last_line(piece: FilePiece) -> int:
 
 @dataclass
 class RowReader:
-    """Reads the examples of pieces. options: of the encoder. The encoder is created by the first piece."""
+    """Reads the examples of pieces. options: of the encoder, which is created by the first piece.
+
+    profile, columns: what is read of the columns of a row.
+    """
 
     options: Mapping[str, Any]
     max_chars: int = 8_000
     tuned: Path | None = None
+    profile: TableProfile = NO_COLUMNS
+    columns: ColumnChoice = ALL_COLUMNS
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs: it creates an encoder of its own."""
-        return {"options": dict(self.options), "max_chars": self.max_chars, "tuned": self.tuned}
+        options = {"options": dict(self.options), "max_chars": self.max_chars, "tuned": self.tuned}
+        return {**options, "profile": self.profile, "columns": self.columns}
 
     @cached_property
     def encoder(self) -> Encoder:
         created: Encoder = create_encoder(self.options, cache_folder(), 1, self.max_chars, self.tuned)
-        return created
+        return encode_columns(created, self.profile)
 
     def __call__(self, piece: FilePiece) -> Rows:
         bad, examples = BadLines(max_ratio=1.0), list[Example]()
         features = LineFeatures(self.encoder)
         for block in read_rows(piece, bad):
+            block.instances = self.columns.of_instances(block.instances)
             examples += build_examples(piece, features.of_rows(block, bad))
         return Rows(examples, tuple(bad.first[:MAX_SHOWN]), bad.count)
 
@@ -145,6 +155,21 @@ def build_examples(piece: FilePiece, rows: RowBlock) -> list[Example]:
     start = BEFORE_LOG + piece.before
     columns = zip(rows.numbers, rows.features or [], rows.labels, strict=True)
     return [Example(start + number, "label", features, label) for number, features, label in columns]
+
+
+def fit_files(sources: Sequence[Source], wanted: str) -> tuple[list[Source], TableProfile]:
+    """Return the files, and what a model reads of their rows: all are read alike, as the first one shows.
+
+    wanted: text, vector or table. Raises BadInput if the columns do not give that.
+    """
+    first, texts = sources[0], dict[str, None]()
+    for each in sources:
+        texts |= dict.fromkeys(each.table.names_of("text") if each.table is not None else ())
+    alike = [each if each.table is None else replace(each, table=each.table.with_texts([*texts])) for each in sources]
+    try:
+        return alike, first.profile.fit(wanted)
+    except ValueError as error:
+        raise BadInput(f"{first.name}: {error}") from None
 
 
 def check_history(source: Source) -> None:

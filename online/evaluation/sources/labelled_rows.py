@@ -6,10 +6,9 @@ A row that cannot be used is given to `BadLines`, which counts it and raises Bad
 too many.
 """
 
-import csv
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -18,7 +17,12 @@ from online.errors import BadInput
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.datasets import open_dataset
 from online.evaluation.sources.log_format import parse_json
-from online.io.records import ReadLimits, number_or_text, open_parquet, plain_value, read_parquet_rows
+from online.io.csv_tables import CsvFault, CsvTable, read_cell, read_label, read_rows
+from online.io.json_names import find_name_given_twice
+from online.io.parquet_tables import open_parquet, plain_value, read_parquet_rows
+from online.io.records import ReadLimits
+from online.models.encoders.values import format_value
+from online.schemas.labels import name_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +45,19 @@ class Row:
 # files
 
 
-def read_csv(file: IO[str], name: str, label: str, bad: BadLines) -> Iterator[Row]:
-    rows = csv.DictReader(file)
-    if label not in (rows.fieldnames or ()):
-        raise refuse_label(name, label, rows.fieldnames or ())
-    for row in rows:
-        where = f"{name}, line {rows.line_num}"
-        if None in row:
-            bad.add(f"{where} has more cells than the header names", rows.line_num, "too_many_cells")
+def read_csv(
+    table: CsvTable, label: str, bad: BadLines, at: Callable[[int], None] = lambda position: None
+) -> Iterator[Row]:
+    """at: is called at intervals with the bytes read."""
+    for row in read_rows(table, at):
+        if isinstance(row, CsvFault):
+            bad.add(f"{table.path.name}, line {row.line} {row.cause}", row.line, row.problem, row.count)
             continue
-        values = {key: number_or_text(value) for key, value in row.items() if key != label and value not in (None, "")}
-        yield from build_row(rows.line_num, values, row[label], values, where, bad)
+        values = {
+            name: read_cell(cell, table.style_of(name)) for name, cell in row.cells.items() if cell and name != label
+        }
+        named = read_label(row.cells[label], table.style_of(label))
+        yield from build_row(row.line, values, named, values, f"{table.path.name}, line {row.line}", bad)
 
 
 def refuse_label(name: str, label: str, columns: Sequence[str]) -> BadInput:
@@ -71,17 +77,20 @@ def read_jsonl(file: IO[str], name: str, bad: BadLines, first: int = 1) -> Itera
             bad.add(str(error), number, "not_json")
             continue
         where = f"{name}, line {number}"
+        if twice := find_name_given_twice(text.encode(), line):
+            bad.add(f"{where} has the name {twice!r} twice; leave out one of them", number, "not_json")
+            continue
         if "input" not in line or "label" not in line:
             bad.add(f'{where}: expected {{"input": ..., "label": ...}}', number, "no_example")
             continue
         yield from build_row(number, line["input"], line["label"], line, where, bad)
 
 
-def read_parquet(path: Path, label: str, bad: BadLines, limits: ReadLimits) -> Iterator[Row]:
-    file = open_parquet(path, limits)
-    if label not in file.schema_arrow.names:
-        raise refuse_label(path.name, label, file.schema_arrow.names)
-    for number, row in enumerate(read_parquet_rows(path, file, limits), 1):
+def read_parquet(
+    path: Path, label: str, bad: BadLines, limits: ReadLimits, without: Collection[str] = ()
+) -> Iterator[Row]:
+    """without: columns that are not read."""
+    for number, row in enumerate(read_parquet_rows(path, open_parquet(path, limits), limits, without), 1):
         values = {key: plain_value(value) for key, value in row.items() if key != label and value is not None}
         yield from build_row(number, values, row[label], values, f"{path.name}, row {number}", bad)
 
@@ -94,11 +103,15 @@ def read_dataset(name: str, bad: BadLines) -> Iterator[Row]:
 def build_row(
     number: int, instance: Any, label: Any, rest: Mapping[str, Any], where: str, bad: BadLines
 ) -> Iterator[Row]:
-    """Yield one row, or none if the label is missing: None, an empty text or NaN."""
-    if label in (None, "") or (isinstance(label, float) and not math.isfinite(label)):
+    """Yield one row, or none if its input is missing, or its label: None, an empty text or NaN."""
+    if instance is None:
+        bad.add(f"{where} has no input", number, "no_example")
+    elif isinstance(label, (dict, list)):
+        bad.add(f"{where} has {format_value(label)} as its label; it must be a text or a number", number, "no_label")
+    elif label in (None, "") or (isinstance(label, float) and not math.isfinite(label)):
         bad.add(f"{where} has no label, but {label!r}", number, "no_label")
     else:
-        yield Row(number, instance, str(label), rest)
+        yield Row(number, instance, name_label(label), rest)
 
 
 # datasets

@@ -1,12 +1,12 @@
 """Opens what a command line names as a source: looks at its format and its inputs, and refuses the rest."""
 
-import csv
 import shutil
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,15 @@ from online.errors import BadInput
 from online.evaluation.sources.arrival import Delay, are_in_order
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.column_choice import ALL_COLUMNS
+from online.evaluation.sources.column_profile import profile_columns
 from online.evaluation.sources.datasets import open_dataset, open_river_dataset
-from online.evaluation.sources.labelled_rows import is_json
+from online.evaluation.sources.labelled_rows import is_json, refuse_label
 from online.evaluation.sources.log_format import LOG_FORMAT, parse_json
 from online.evaluation.sources.replay_source import ReadOptions, Source
-from online.evaluation.sources.vw_survey import LABELS, survey_file
-from online.io.records import ReadLimits, open_parquet, open_text, suffix_of
+from online.evaluation.sources.vw_survey import LABELS, Survey, survey_file
+from online.io.csv_tables import open_csv
+from online.io.parquet_tables import check_columns, name_columns, open_parquet
+from online.io.records import ReadLimits, open_text, suffix_of
 
 FORMATS = ("online", "jsonl", "csv", "parquet", "vw", "dsjson")
 
@@ -27,7 +30,10 @@ FORMATS = ("online", "jsonl", "csv", "parquet", "vw", "dsjson")
 SURVEYED_ROWS = 1_000  # at least, to find the columns of a table without a header
 
 
-ENDINGS = {".csv": "csv", ".parquet": "parquet", ".vw": "vw", ".dsjson": "dsjson"}
+TABLES = ("jsonl", "csv", "parquet")  # whose columns are looked at
+
+
+ENDINGS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".vw": "vw", ".dsjson": "dsjson"}
 
 
 DATASET_PREFIXES = ("river:", "sklearn:")
@@ -43,7 +49,10 @@ def open_sources(names: Sequence[str], reads: ReadOptions) -> list[Source]:
 def open_source(name: str, reads: ReadOptions | None = None) -> Source:
     """Open a file, a dataset or standard input (-). Raises BadInput if it cannot be replayed."""
     source = _describe(name, reads or ReadOptions())
-    return check_order(choose_columns(source) if source.reads.columns else source)
+    source = choose_columns(source) if source.reads.columns else source
+    check_rows(source)
+    source = profile_source(source) if source.input == "table" and source.format in TABLES else source
+    return check_order(source)
 
 
 def check_order(source: Source) -> Source:
@@ -68,8 +77,11 @@ def find_columns(source: Source) -> list[str]:
     Reads the first SURVEYED_ROWS rows, and further ones until each chosen column has been seen. Raises BadInput for
     texts and vectors, which have no columns.
     """
-    if source.path is not None and source.format in ("csv", "parquet"):
-        return [name for name in read_header(source.path, source.format, source.reads) if name != source.reads.label]
+    if source.table is not None:
+        return [name for name in source.table.names if name != source.reads.label]
+    if source.path is not None and source.format == "parquet":
+        names = name_columns(open_parquet(source.path, source.reads.limits))
+        return [name for name in names if name != source.reads.label]
     whole = replace(source, reads=replace(source.reads, columns=ALL_COLUMNS))
     found = dict[str, None]()
     for number, instance in enumerate(whole.instances()):
@@ -82,11 +94,30 @@ def find_columns(source: Source) -> list[str]:
     return [*found]
 
 
-def read_header(path: Path, format: str, reads: ReadOptions) -> list[str]:
-    if format == "parquet":
-        return list(open_parquet(path, reads.limits).schema_arrow.names)
-    with open_text(path, reads.limits) as (file, _):
-        return next(csv.reader(file), [])
+def profile_source(source: Source) -> Source:
+    """Return the source, which then knows what its columns are, as its first rows show."""
+    if source.format == "parquet" and source.path is not None:
+        unread = {*source.left_out} - source.reads.others
+        check_columns(source.path, open_parquet(source.path, source.reads.limits), unread)
+    rows = [each for each in islice(source.instances(), SURVEYED_ROWS) if isinstance(each, dict)]
+    styles = source.table.styles if source.table is not None else {}
+    named = [name for name in {name for row in rows for name in row} if source.reads.columns.names_feature(name)]
+    profile = profile_columns(rows, named, source.reads.delay.at, styles)
+    if source.table is not None:  # "42" in a column of texts, or of ids, is one
+        unlike_numbers = [each.name for each in profile.columns if each.kind in ("text", "date")]
+        source = replace(source, table=source.table.with_texts(unlike_numbers))
+    return replace(source, profile=profile, input=profile.input, size=profile.size)
+
+
+def check_rows(source: Source) -> None:
+    """Raise BadInput for a file without a row that can be used."""
+    if source.header or source.path is None or source.survey is not None:
+        return
+    bad = BadLines(max_ratio=1.0)
+    if next(source._rows(bad, lambda share: None), None) is None:
+        bad.max_ratio = 0.0
+        bad.check(0)
+        raise BadInput(f"{source.name} holds no rows").because("log_without_rows")
 
 
 def _describe(name: str, reads: ReadOptions) -> Source:
@@ -112,15 +143,30 @@ def _describe(name: str, reads: ReadOptions) -> Source:
         )
     made = Source(name, path, format, "table", 0, None, reads)
     if format in ("vw", "dsjson"):
-        survey = survey_file(path, format, reads.costs, reads.named_by, reads.limits)
-        if survey.shape != LABELS:
-            return replace(made, survey=survey)
-    if format != "jsonl":
-        if next(made._rows(BadLines(max_ratio=1.0), lambda share: None), None) is None:
-            raise BadInput(f"{name} holds no rows").because("log_without_rows")
-        return made
+        return replace(made, survey=find_survey(path, format, reads))
+    if format in ("csv", "parquet"):
+        return describe_table(made, path)
     kind, size = find_input_kind(parse_json(first, name, 1).get("input"), name)
-    return Source(name, path, format, kind, size, None, reads)
+    return replace(made, input=kind, size=size)
+
+
+def find_survey(path: Path, format: str, reads: ReadOptions) -> Survey | None:
+    """Return what the decisions of a file of Vowpal Wabbit's are; None for labelled rows."""
+    survey = survey_file(path, format, reads.costs, reads.named_by, reads.limits)
+    return None if survey.shape == LABELS else survey
+
+
+def describe_table(source: Source, path: Path) -> Source:
+    """Return the source with what its header shows. Raises BadInput if it has no such label."""
+    label, limits = source.reads.label, source.reads.limits
+    if source.format == "parquet":
+        names = name_columns(open_parquet(path, limits))
+    else:
+        table = open_csv(path, limits, source.reads.delimiter, label)
+        source, names = replace(source, table=table), [*table.names]
+    if label not in names:
+        raise refuse_label(path.name, label, names)
+    return source
 
 
 def _describe_dataset(name: str, reads: ReadOptions) -> Source:

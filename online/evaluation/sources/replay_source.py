@@ -15,12 +15,14 @@ from online.errors import BadInput
 from online.evaluation.sources.arrival import Delay, arrange_rows, arrange_tasks
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.column_choice import ALL_COLUMNS, ColumnChoice
+from online.evaluation.sources.column_profile import NO_COLUMNS, TableProfile
 from online.evaluation.sources.labelled_rows import Row, read_csv, read_dataset, read_jsonl, read_parquet
 from online.evaluation.sources.log_format import Line, parse_line
 from online.evaluation.sources.row_blocks import Columns, RowBlock, build_blocks, group_rows, read_jsonl_columns
 from online.evaluation.sources.vw_decisions import read_reward_rows as decision_rows
 from online.evaluation.sources.vw_survey import Survey
 from online.evaluation.sources.vw_text import read_labelled_rows
+from online.io.csv_tables import CsvTable
 from online.io.records import DEFAULT_LIMITS, ReadLimits, open_bytes, open_text
 
 PROGRESS_ROWS = 128  # from one report of progress to the next
@@ -33,7 +35,7 @@ class ReadOptions:
     task: the column that names the task of a row. costs, named_by: for decisions of Vowpal Wabbit,
     the range of their costs and what identifies their actions. limits: of lines and of what is unpacked.
     keeps_features: whether the features of texts are kept on this machine, for the next replay. columns: which
-    columns of a table are features.
+    columns of a table are features. delimiter: of a CSV; "" to find it.
     """
 
     format: str = ""
@@ -46,6 +48,12 @@ class ReadOptions:
     limits: ReadLimits = DEFAULT_LIMITS
     keeps_features: bool = False
     columns: ColumnChoice = ALL_COLUMNS
+    delimiter: str = ""
+
+    @property
+    def others(self) -> set[str]:
+        """The columns that are read beside the features: the label, the task and the times."""
+        return {self.label, self.task, self.delay.at, self.delay.column} - {""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,8 @@ class Source:
     labels are known to be numbers to predict. survey: of a log of Vowpal Wabbit's decisions, whose
     rows are rewards of the chosen actions. left_out: the columns that the choice of `reads` leaves out, as far as the
     first rows show them. is_in_order: False if the times of the labels' delay go back, so that the rows are sorted by them.
+    table: of a CSV, how it is written. profile: of a table, what its columns are; a model reads what it makes of a row
+    (see `ModelSetup`).
     """
 
     name: str
@@ -71,6 +81,8 @@ class Source:
     survey: Survey | None = None
     left_out: tuple[str, ...] = ()
     is_in_order: bool = True
+    table: CsvTable | None = None
+    profile: TableProfile = NO_COLUMNS
 
     @property
     def contents_from(self) -> int:
@@ -140,24 +152,25 @@ class Source:
 
     def _read_rows(self, bad: BadLines, at: Callable[[float], None]) -> Iterator[Row]:
         if self.path is None:
-            yield from self._report_progress(read_dataset(self.name, bad), lambda: 0, 0, at)
-        elif self.format == "parquet":
-            rows = read_parquet(self.path, self.reads.label, bad, self.reads.limits)
-            yield from self._report_progress(rows, lambda: 0, 0, at)
-        else:
-            with open_text(self.path, self.reads.limits) as (file, position):
-                yield from self._report_progress(self._read(file, bad), position, self.path.stat().st_size, at)
+            return self._report_progress(read_dataset(self.name, bad), lambda: 0, 0, at)
+        if self.format == "parquet":
+            unread = {*self.left_out} - self.reads.others
+            rows = read_parquet(self.path, self.reads.label, bad, self.reads.limits, unread)
+            return self._report_progress(rows, lambda: 0, 0, at)
+        size = max(self.path.stat().st_size, 1)
+        if self.table is not None:
+            return read_csv(self.table, self.reads.label, bad, lambda position: at(position / size))
+        return self._read_lines(self.path, size, bad, at)
+
+    def _read_lines(self, path: Path, size: int, bad: BadLines, at: Callable[[float], None]) -> Iterator[Row]:
+        with open_text(path, self.reads.limits) as (file, position):
+            yield from self._report_progress(self._read(file, bad), position, size, at)
 
     def _read(self, file: IO[str], bad: BadLines) -> Iterator[Row]:
         if self.survey is not None:
             return decision_rows(file, self.name, self.survey, bad)
-        match self.format:
-            case "csv":
-                return read_csv(file, self.name, self.reads.label, bad)
-            case "vw":
-                return read_labelled_rows(file, self.name, bad)
-            case _:
-                return read_jsonl(file, self.name, bad)
+        read = read_labelled_rows if self.format == "vw" else read_jsonl
+        return read(file, self.name, bad)
 
     def _report_progress(
         self, rows: Iterator[Row], position: Callable[[], int], size: int, at: Callable[[float], None]

@@ -17,6 +17,8 @@ import orjson
 
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.labelled_rows import Row, read_jsonl
+from online.io.json_names import are_names_single
+from online.schemas.labels import name_label
 
 T = TypeVar("T")
 
@@ -131,6 +133,8 @@ def parse_lines(data: bytes, lines: list[bytes], first: int) -> Columns | None:
         instances, given = [row["input"] for row in rows], [row["label"] for row in rows]
     except (ValueError, TypeError, KeyError):
         return None
+    if None in instances or not are_names_single(data, rows):
+        return None
     labels = label_texts(given)
     return None if labels is None else ([*range(first, first + len(rows))], instances, labels)
 
@@ -141,5 +145,5 @@ def label_texts(labels: list[Any]) -> list[str] | None:
     if types == {str}:
         return None if "" in labels else labels
     if types == {int} or (types == {float} and all(map(math.isfinite, labels))):
-        return [*map(str, labels)]
+        return [*map(name_label, labels)]
     return None

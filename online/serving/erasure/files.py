@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from online.errors import BadInput, OnlineError
-from online.io.records import open_bytes, open_parquet, read_parquet_rows
+from online.io.parquet_tables import open_parquet, read_parquet_rows
+from online.io.records import open_bytes
 from online.serving.jobs.batch_files import replace_durably
 from online.serving.jobs.batch_records import JobRecords
 from online.workspace import Workspace

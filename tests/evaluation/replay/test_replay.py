@@ -88,7 +88,7 @@ def test_a_regressor_replays_the_regression_streams_of_river_and_a_classifier_do
 
 def test_a_label_that_is_not_a_number_is_reported_by_a_regressor(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text('{"input": [1], "label": 3}\n{"input": [1], "label": "spam"}')
-    with pytest.raises(BadInput, match=r"example 2: the label 'spam' is not a number"):
+    with pytest.raises(BadInput, match=r"line 2: the label 'spam' is not a number"):
         run_replay(tmp_path / "log.jsonl", "regressor")
 
 
@@ -138,7 +138,7 @@ def test_a_csv_needs_the_name_of_its_label_column(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("row", "message"),
-    [("2", "line 3 has no label, but None"), ("2,", "line 3 has no label"), ("2,a,9", "line 3 has more cells")],
+    [("2", "line 3 has fewer cells than the header names"), ("2,", "line 3 has no label"), ("2,a,9", "line 3 has more cells")],
 )
 def test_a_csv_row_without_label_or_with_too_many_cells_is_reported(tmp_path: Path, row: str, message: str) -> None:
     (tmp_path / "b.csv").write_text(f"x,y\n1,a\n{row}\n")

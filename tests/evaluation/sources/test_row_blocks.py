@@ -17,7 +17,7 @@ from online.evaluation.sources.replay_source import ReadOptions
 from online.evaluation.sources.row_blocks import BLOCK_ROWS, READ_BYTES, build_blocks, read_jsonl_columns
 from tests.evaluation.replaying import write_blobs
 
-GOOD = ['{"input": [1, 2.5], "label": 1}', '{"input": "a\u2028b", "label": "\u00e4"}', '{"input": null, "label": 2.0}']
+GOOD = ['{"input": [1, 2.5], "label": 1}', '{"input": "a\u2028b", "label": "\u00e4"}', '{"input": [2], "label": 2.0}']
 FAULTS = [
     "",
     "  \t",
@@ -26,6 +26,8 @@ FAULTS = [
     '{"input": [1]}',
     '{"input": [1], "label": null}',
     '{"input": [1], "label": ""}',
+    '{"input": null, "label": 2.0}',
+    '{"input": {"a": 1, "b": 2, "a": 3}, "label": 1}',
     '{"input": [1], "label": true}',
     '{"input": [1], "label": 1},{"input": [1], "label": 2}',
     '{"input": [1],',

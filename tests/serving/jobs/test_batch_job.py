@@ -19,7 +19,7 @@ from online.models import Example, Part, create, input_options
 from online.models.encoders.factory import create_encoder
 from online.serving.answers import render_answer
 from online.serving.jobs.batch_job import BATCH_ROWS, BatchJob, JobSpec, pin_version, unpin_version
-from online.serving.jobs.batch_rows import to_instance
+from online.serving.jobs.batch_rows import read_object
 from online.snapshots import Snapshots
 from online.snapshots.labels import LabelTarget
 from online.snapshots.manifest import Manifest
@@ -182,9 +182,9 @@ def test_a_csv_is_read_by_its_columns(scene: Scene, tmp_path: Path) -> None:
     assert [each["key"] for each in scene.results()] == ["r1", "r\n2"]
     causes = {each["line"]: each["error"]["message"] for each in scene.errors()}
     assert causes == {
-        5: "it has more cells than the header names",
+        5: "it has more cells than the header names (4, not 3)",
         6: 'it must be numbers; at 1 it has "x"',
-        7: "it has 1 numbers; this model takes 2",
+        7: "it has fewer cells than the header names (2, not 3)",
     }
     table = Scene(tmp_path / "table", TABLE)
     table.write("in.csv", b"a,b\n1,x\n,y\n")
@@ -206,10 +206,10 @@ def test_parquet_is_read_by_its_columns(scene: Scene, tmp_path: Path) -> None:
 
 def test_a_text_is_read_from_an_object_of_fields() -> None:
     def text(record: Any) -> Any:
-        return to_instance(record, "text", "jsonl")
+        return read_object(record, "text")
 
     assert text("hello") == "hello" and text({"text": "hello", "lang": "en"}) == "hello" and text({"q": "hi"}) == "hi"
-    assert to_instance({"q": "12"}, "text", "csv") == "12"
+    assert text({"q": "12"}) == "12"
     with pytest.raises(ValueError, match="none of its 2 fields is named 'text'"):
         text({"a": 1, "b": 2})
 

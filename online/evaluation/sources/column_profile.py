@@ -1,0 +1,370 @@
+"""What the columns of a table are, as their first rows show, and how each is treated: it is said, and never done in silence.
+
+    rows --profile_columns--> ColumnProfile for each column --create_treatment--> what a model reads of a row
+
+    number, category    read as they are
+    identifier          left out: it is another one in every row
+    date                parsed: days since 1970, the day of the week, the hour
+    text                the input, where no number, category or vector stands beside it; else left out
+    vector              the input, where nothing stands beside it; else a number for each place, `embedding.0`
+    empty               left out: it holds no value
+
+A column that --feature names is never left out as an identifier.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from itertools import pairwise
+from typing import Any, Literal
+
+ColumnKind = Literal["number", "category", "text", "vector", "date", "identifier", "empty"]
+Reason = Literal[
+    "no_value",
+    "lists",
+    "leading_zero",
+    "decimal_commas",
+    "grouped_digits",
+    "numbers",
+    "mixed",
+    "truth_values",
+    "dates",
+    "sentences",
+    "names",
+    "another_word",
+    "counts_rows",
+    "another_id",
+]
+Treatment = Literal["read", "left_out", "parsed", "input", "spread", "time"]
+Input = Literal["text", "vector", "table"]
+
+LEAST_ROWS = 20  # that show an identifier
+TEXT_WORDS = 3.0  # of a free text, on average
+TEXT_SHARE = 0.5  # of its values that are different
+LONGEST_CATEGORY = 1_000  # characters: what a table takes as one value
+WORD = re.compile(r"[\x21-\x7e]{1,100}")
+ID_NAME = re.compile(r"(?:.*[_\s.-])?(?:id|idx|uuid|guid|index|rowid|row|pk)|unnamed: 0|column 1", re.IGNORECASE)
+CAMEL_ID = re.compile(r".*[a-z](?:Id|ID)")
+ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?\s?(?:Z|[+-]\d\d:?\d\d)?)?")
+OTHER_DATE = re.compile(r"(\d{1,4})([./-])(\d{1,2})\2(\d{2,4})(?: (\d\d):(\d\d)(?::(\d\d))?)?")
+DAY_NAMES = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+DAY_S = 86_400
+STYLED: Mapping[str, Reason] = {
+    "comma": "decimal_commas",
+    "comma_grouped": "decimal_commas",
+    "grouped": "grouped_digits",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnProfile:
+    """One column. reason: what shows its kind. reads: of a date, how it is written: iso, dmy, mdy or ymd."""
+
+    name: str
+    kind: ColumnKind
+    reason: Reason
+    treatment: Treatment = "read"
+    reads: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableProfile:
+    """All columns of a table, and what a model reads of a row: the text, the vector, or the table. size: of a vector."""
+
+    columns: tuple[ColumnProfile, ...] = ()
+    input: Input = "table"
+    size: int = 0
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether rows are read as they are."""
+        return self.input == "table" and all(column.treatment == "read" for column in self.columns)
+
+    def fit(self, wanted: str) -> "TableProfile":
+        """Return the profile for a model that reads texts, vectors or tables.
+
+        Raises ValueError if the columns do not give that.
+        """
+        if not self.columns or wanted == self.input:
+            return self
+        if wanted == "table":
+            return TableProfile(tuple(treat(column, text="read") for column in self.columns))
+        kinds = find_text_kinds(self.columns) if wanted == "text" else find_number_kinds(self.columns)
+        return TableProfile(
+            tuple(keep_kinds(column, kinds) for column in self.columns), "text" if wanted == "text" else "vector"
+        )
+
+    def names(self, *treatments: Treatment) -> list[str]:
+        return [column.name for column in self.columns if column.treatment in treatments]
+
+
+NO_COLUMNS = TableProfile()
+
+
+def profile_columns(
+    rows: Sequence[Mapping[str, Any]], named: Iterable[str] = (), at: str = "", styles: Mapping[str, str] | None = None
+) -> TableProfile:
+    """Return what the columns of the first rows are.
+
+    rows: values by name, without those that are missing. named: columns that the user has named as features. at: the
+    column of the times. styles: how the numbers of a column are written, where not as 1.5 (see io/csv_tables.py).
+    """
+    columns = dict[str, list[Any]]()
+    for row in rows:
+        for name, value in row.items():
+            columns.setdefault(name, []).append(value)
+    kept, styled = {*named}, styles or {}
+    found = [profile_column(name, values, len(rows), styled.get(name, "")) for name, values in columns.items()]
+    found = [keep_named(each) if each.name in kept else each for each in found]
+    return choose_treatments(found, columns, at)
+
+
+# kinds
+
+
+def profile_column(name: str, given: Sequence[Any], rows: int, style: str = "") -> ColumnProfile:
+    values = [value for value in given if value is not None]
+    if not values:
+        return ColumnProfile(name, "empty", "no_value")
+    if all(map(is_vector, values)):
+        return ColumnProfile(name, "vector", "lists")
+    if style == "text" and not holds_texts(values):
+        return find_identifier(name, values, rows) or ColumnProfile(name, "category", "leading_zero")
+    if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+        return find_identifier(name, values, rows) or ColumnProfile(name, "number", STYLED.get(style, "numbers"))
+    texts = [value for value in values if isinstance(value, str)]
+    if len(texts) == len(values):
+        return profile_texts(name, texts, rows)
+    return ColumnProfile(name, "category", "mixed" if texts else "truth_values")
+
+
+def profile_texts(name: str, texts: Sequence[str], rows: int) -> ColumnProfile:
+    if how := find_date_format(texts):
+        return ColumnProfile(name, "date", "dates", reads=how)
+    if identifier := find_identifier(name, texts, rows):
+        return identifier
+    if holds_texts(texts):
+        return ColumnProfile(name, "text", "sentences")
+    return ColumnProfile(name, "category", "names")
+
+
+def is_vector(value: Any) -> bool:
+    """Whether a value is a list, or a cell that holds one as JSON."""
+    if isinstance(value, list):
+        return True
+    return isinstance(value, str) and value.startswith("[") and parse_vector(value) is not None
+
+
+def parse_vector(value: Any) -> list[Any] | None:
+    """Return the list that a value is, or that its JSON is; None for anything else."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    is_numbers = isinstance(value, list) and all(type(each) in (int, float) for each in value)
+    return [*map(float, value)] if is_numbers else value if isinstance(value, list) else None
+
+
+def holds_texts(values: Sequence[Any]) -> bool:
+    """Whether values are sentences, rather than names of categories."""
+    texts = [value for value in values if isinstance(value, str)]
+    if len(texts) < len(values) or not texts:
+        return False
+    if any(len(text) > LONGEST_CATEGORY for text in texts):
+        return True
+    return sum(map(count_words, texts)) >= TEXT_WORDS * len(texts) and len({*texts}) > TEXT_SHARE * len(texts)
+
+
+def count_words(text: str) -> float:
+    """Return how many words a text has; two letters of a script without spaces between words count as one."""
+    return max(len(text.split()), sum(letter >= "\u2e80" for letter in text) / 2)
+
+
+def find_identifier(name: str, values: Sequence[Any], rows: int) -> ColumnProfile | None:
+    """Return the profile of a column that only tells rows apart, or None.
+
+    Its values are all different, and are words, or whole numbers that count the rows or that the column's name calls ids.
+    """
+    if len(values) < max(LEAST_ROWS, rows) or len({*values}) < len(values):
+        return None
+    if all(isinstance(value, str) and WORD.fullmatch(value) for value in values):
+        return ColumnProfile(name, "identifier", "another_word")
+    if not all(
+        isinstance(value, (int, float)) and value == int(value) for value in values if not isinstance(value, str)
+    ):
+        return None
+    if values[0] in (0, 1) and all(after - before == 1 for before, after in pairwise(values)):
+        return ColumnProfile(name, "identifier", "counts_rows")
+    if ID_NAME.fullmatch(name) or CAMEL_ID.fullmatch(name):
+        return ColumnProfile(name, "identifier", "another_id")
+    return None
+
+
+def keep_named(column: ColumnProfile) -> ColumnProfile:
+    """Return a column that the user has named as a feature: what looks like an identifier is read."""
+    if column.kind != "identifier":
+        return column
+    return replace(column, kind="category" if column.reason == "another_word" else "number")
+
+
+# treatments
+
+
+def choose_treatments(found: Sequence[ColumnProfile], columns: Mapping[str, Sequence[Any]], at: str) -> TableProfile:
+    """Decide what is read of each column: never nothing at all, where there is anything."""
+    kinds = {column.kind for column in found}
+    if at:
+        found = [replace(each, treatment="time") if each.name == at and each.kind == "date" else each for each in found]
+    if "text" in kinds and not kinds & {"number", "category", "vector"}:
+        return TableProfile(tuple(treat(each, text="input", date="left_out") for each in found), "text")
+    if kinds <= {"identifier", "empty"} and "identifier" in kinds:
+        return choose_last(found)
+    vectors = [each for each in found if each.kind == "vector"]
+    if len(vectors) == 1 and not kinds & {"number", "category", "text", "date"}:
+        size = len(parse_vector(next(value for value in columns[vectors[0].name] if value is not None)) or ())
+        return TableProfile(tuple(treat(each, vector="input") for each in found), "vector", size)
+    return TableProfile(tuple(map(treat, found)))
+
+
+def treat(
+    column: ColumnProfile, text: Treatment = "left_out", date: Treatment = "parsed", vector: Treatment = "spread"
+) -> ColumnProfile:
+    of: dict[ColumnKind, Treatment] = {"identifier": "left_out", "empty": "left_out"}
+    of |= {"text": text, "date": date, "vector": vector}
+    return column if column.treatment == "time" else replace(column, treatment=of.get(column.kind, "read"))
+
+
+def find_text_kinds(columns: Sequence[ColumnProfile]) -> set[ColumnKind]:
+    """Return the kind of the columns that a model of texts reads: the sentences, or else the only names."""
+    kinds = [column.kind for column in columns]
+    if "text" in kinds:
+        return {"text"}
+    for kind in ("category", "identifier", "date"):
+        if kinds.count(kind) == 1:
+            return {kind}
+    raise ValueError(
+        f"none of the columns {', '.join(column.name for column in columns)} holds texts; name it with --feature"
+    )
+
+
+def find_number_kinds(columns: Sequence[ColumnProfile]) -> set[ColumnKind]:
+    """Return the kinds of the columns whose numbers, in order, are a vector."""
+    if others := [column for column in columns if column.kind in ("category", "text", "date")]:
+        raise ValueError(
+            f"a vector has numbers alone, and the column {others[0].name!r} has others; leave it out with --drop"
+        )
+    return {"number", "vector"}
+
+
+def keep_kinds(column: ColumnProfile, kinds: set[ColumnKind]) -> ColumnProfile:
+    return replace(column, treatment="input" if column.kind in kinds else "left_out")
+
+
+def choose_last(found: Sequence[ColumnProfile]) -> TableProfile:
+    """Return what is read where every column is an identifier: a word is the text, and a number stays a number."""
+    words = [each for each in found if each.reason == "another_word"]
+    if words:
+        kept = [replace(each, kind="text", treatment="input") if each in words[:1] else treat(each) for each in found]
+        return TableProfile(tuple(kept), "text")
+    return TableProfile(
+        tuple(replace(each, kind="number") if each.kind == "identifier" else treat(each) for each in found)
+    )
+
+
+def create_treatment(profile: TableProfile) -> Callable[[Any], Any]:
+    """Return a function that turns the values of a row into what a model reads; None where a text or number is missing.
+
+    What is no row, such as a text of JSONL among objects, stays as it is.
+    """
+    inputs, treat_row = profile.names("input"), TableTreatment(profile).treat
+    if profile.input == "text":
+        treat_row = partial(join_texts, inputs)
+    elif profile.input == "vector":
+        treat_row = partial(join_numbers, inputs)
+    return lambda instance: treat_row(instance) if isinstance(instance, dict) else instance
+
+
+def join_texts(names: Sequence[str], row: Mapping[str, Any]) -> str | None:
+    return "\n".join(str(row[name]) for name in names if row.get(name) not in (None, "")) or None
+
+
+def join_numbers(names: Sequence[str], row: Mapping[str, Any]) -> list[Any] | None:
+    numbers = list[Any]()
+    for name in names:
+        value = row.get(name)
+        vector = parse_vector(value) if is_vector(value) else None if value is None else [value]
+        if vector is None:
+            return None
+        numbers += vector
+    return numbers
+
+
+class TableTreatment:
+    """Turns the values of a row into the columns of a table."""
+
+    def __init__(self, profile: TableProfile) -> None:
+        self.left_out = frozenset(profile.names("left_out", "time"))
+        self.dates = {each.name: each.reads for each in profile.columns if each.treatment == "parsed"}
+        self.vectors = frozenset(profile.names("spread"))
+
+    def treat(self, row: Mapping[str, Any]) -> Any:
+        treated = dict[str, Any]()
+        for name, value in row.items():
+            if name in self.left_out:
+                continue
+            if name in self.dates:
+                treated |= parse_date(name, value, self.dates[name])
+            elif name in self.vectors:
+                treated |= {f"{name}.{place}": number for place, number in enumerate(parse_vector(value) or ())}
+            else:
+                treated[name] = value
+        return treated
+
+
+# dates
+
+
+def find_date_format(texts: Sequence[str]) -> str:
+    """Return how all texts are written as dates: iso, ymd, dmy or mdy; "" if one is no date, or they may be either."""
+    if all(ISO_DATE.fullmatch(text) for text in texts):
+        return "iso" if all(read_instant(text, "iso") is not None for text in texts) else ""
+    if not all(OTHER_DATE.fullmatch(text) for text in texts):
+        return ""
+    fitting = [how for how in ("ymd", "dmy", "mdy") if all(read_instant(text, how) is not None for text in texts)]
+    if fitting == ["dmy", "mdy"] and all("." in text for text in texts):
+        return "dmy"
+    return fitting[0] if len(fitting) == 1 else ""
+
+
+def read_instant(text: str, how: str) -> datetime | None:
+    """Return the time that a text names; one without a zone is UTC. None if it names none."""
+    try:
+        if how == "iso":
+            read = datetime.fromisoformat(text.strip().replace(",", ".").replace(" Z", "Z"))
+            return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
+        found = OTHER_DATE.fullmatch(text)
+        if found is None:
+            return None
+        parts = dict(zip(how, (found[1], found[3], found[4]), strict=True))
+        if len(parts["y"]) != 4:
+            return None
+        hour, minute, second = (int(found[group] or 0) for group in (5, 6, 7))
+        return datetime(int(parts["y"]), int(parts["m"]), int(parts["d"]), hour, minute, second, tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def parse_date(name: str, value: Any, how: str) -> dict[str, Any]:
+    """Return the features of a date: days since 1970, the day of the week, and the hour where it has a time.
+
+    What is no date, in a row behind those that were looked at, is a category.
+    """
+    instant = read_instant(value, how) if isinstance(value, str) else None
+    if instant is None:
+        return {} if value is None else {name: value}
+    features = {name: instant.timestamp() / DAY_S, f"{name}.weekday": DAY_NAMES[instant.weekday()]}
+    return {**features, f"{name}.hour": float(instant.hour)} if ":" in value else features

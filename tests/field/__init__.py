@@ -1,0 +1,1 @@
+"""Small files of the kinds that people have."""
