@@ -3,6 +3,7 @@
 bytes -> row of numbers -> estimator by name, by its place in river, or by a factory of the operator -> classes
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -90,6 +91,8 @@ class River(WrappedEstimator):
         try:
             chances = predict_chances(self.answering(), known) if self.labels else {}
         except (ArithmeticError, ValueError, TypeError, LookupError):  # outside of what it accepts: abstain here alone
+            return Answer(None, (), abstained=True)
+        if not all(math.isfinite(chance) for chance in chances.values()):  # such as of a scaler that divided by zero
             return Answer(None, (), abstained=True)
         # river sums over sets, whose order differs between processes: the last digits must not decide
         rounded = ((str(label), round(float(p), 12)) for label, p in chances.items())
