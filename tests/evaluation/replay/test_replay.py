@@ -138,7 +138,11 @@ def test_a_csv_needs_the_name_of_its_label_column(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("row", "message"),
-    [("2", "line 3 has fewer cells than the header names"), ("2,", "line 3 has no label"), ("2,a,9", "line 3 has more cells")],
+    [
+        ("2", "line 3 has fewer cells than the header names"),
+        ("2,", "line 3 has no label"),
+        ("2,a,9", "line 3 has more cells"),
+    ],
 )
 def test_a_csv_row_without_label_or_with_too_many_cells_is_reported(tmp_path: Path, row: str, message: str) -> None:
     (tmp_path / "b.csv").write_text(f"x,y\n1,a\n{row}\n")
