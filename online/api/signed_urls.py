@@ -1,9 +1,10 @@
 """Signed feedback URLs: every answer has one for each prediction. Its holder may rate that prediction, and do nothing else.
 
-    .../v1/models/chat/feedback?prediction_id=ID&expires=1790000000&signature=1f3a5b7c.<32 hexadecimal digits>
-                                                                              key id
+    .../v1/models/chat/feedback?prediction_id=ID&expires=1790000000&issuer=ISSUER&signature=1f3a5b7c.<32 hexadecimal digits>
+                                                                                            key id
 
-The signature covers the model's name, the prediction's id and the instant at which the URL expires, with a key for links only.
+The signature covers the model's name, the prediction's id, the instant at which the URL expires, and for which caller it was created
+(auth/issuers.py), with a key for links only.
 It is not itsdangerous because that derives its key for each signature, while a prediction here signs with a copy of a prepared
 HMAC in about a microsecond.
 """
@@ -16,8 +17,11 @@ from urllib.parse import quote
 
 from starlette.requests import Request
 
+from online.api.auth.authentication import CALLER
+from online.api.auth.issuers import name_issuer
 from online.api.auth.locality import is_loopback
 from online.errors import LinkExpired, LinkInvalid
+from online.schemas.access.callers import Caller
 from online.settings import Settings
 from online.signing_keys import SigningKeys
 from online.telemetry import log_event
@@ -41,13 +45,13 @@ class SignedUrls:
         self.can_create = self.public_url is not None or is_loopback(settings.host)
         self.valid_s = settings.feedback_url_days * DAY_S
 
-    def sign(self, model: str, prediction_id: str, expires: int) -> str:
+    def sign(self, model: str, prediction_id: str, expires: int, issuer: str) -> str:
         """expires: in seconds since 1970."""
-        return self.keys.sign(PURPOSE, build_message(model, prediction_id, expires))
+        return self.keys.sign(PURPOSE, build_message(model, prediction_id, expires, issuer))
 
-    def check(self, model: str, prediction_id: str, expires: int | None, signature: str) -> None:
+    def check(self, model: str, prediction_id: str, expires: int | None, issuer: str, signature: str) -> None:
         """Raises LinkInvalid or LinkExpired. expires: None for a URL of release 0.1, which is valid until the keys are rotated."""
-        if not self._is_signed(model, prediction_id, expires, signature):
+        if not self._is_signed(model, prediction_id, expires, issuer, signature):
             raise LinkInvalid(
                 "the signature of this feedback URL is not valid for its model and prediction: the URL was changed or cut "
                 "off, its key was rotated, or another service created it; use the feedback_url of the answer"
@@ -57,19 +61,24 @@ class SignedUrls:
                 f"this feedback URL expired on {datetime.fromtimestamp(expires, UTC):%Y-%m-%d}; ask again"
             )
 
-    def _is_signed(self, model: str, prediction_id: str, expires: int | None, signature: str) -> bool:
-        if expires is None:
+    def _is_signed(self, model: str, prediction_id: str, expires: int | None, issuer: str, signature: str) -> bool:
+        if expires is None and not issuer:
             return self.keys.check_legacy(PURPOSE, f"{model}/{prediction_id}".encode(), signature)
-        return self.keys.check(PURPOSE, build_message(model, prediction_id, expires), signature)
+        return self.keys.check(PURPOSE, build_message(model, prediction_id, expires, issuer), signature)
 
     def create(self, request: Request, model: str, prediction_ids: Sequence[str]) -> list[str]:
-        """A URL for each prediction; none where the address of the service is not known."""
-        if not self.can_create:
+        """A URL for each prediction.
+
+        None where the address of the service is not known, and for a caller that may not give feedback itself.
+        """
+        caller: Caller = request.scope[CALLER]
+        if not (self.can_create and caller.may("feedback")):
             return []
         expires = int(self._clock()) + self.valid_s
         path = f"{self.public_url or base_url(request)}/v1/models/{quote(model)}/feedback?prediction_id="
-        sign = self.sign
-        return [f"{path}{quote(id)}&expires={expires}&signature={sign(model, id, expires)}" for id in prediction_ids]
+        sign, issuer = self.sign, name_issuer(caller)
+        query = f"&expires={expires}{f'&issuer={issuer}' if issuer else ''}&signature="
+        return [f"{path}{quote(id)}{query}{sign(model, id, expires, issuer)}" for id in prediction_ids]
 
     def warn_if_off(self) -> None:
         """Log that answers carry no URLs, if that is so."""
@@ -78,9 +87,12 @@ class SignedUrls:
             log_event(log, "answers carry no feedback URLs", logging.WARNING, remedy=remedy)
 
 
-def build_message(model: str, prediction_id: str, expires: int) -> bytes:
-    """What is signed. No model's name contains a line break, so it is nothing that release 0.1 has signed."""
-    return f"{expires}\n{model}/{prediction_id}".encode()
+def build_message(model: str, prediction_id: str, expires: int | None, issuer: str) -> bytes:
+    """What is signed. No model's name contains a line break, so it is nothing that release 0.1 has signed.
+
+    issuer: "" also in a URL of an earlier release, which named none.
+    """
+    return "\n".join([str(expires), f"{model}/{prediction_id}", *([issuer] if issuer else [])]).encode()
 
 
 def base_url(request: Request) -> str:

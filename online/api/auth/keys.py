@@ -97,6 +97,9 @@ class KeyTable:
         key = self._keys.get(id)
         return key if key is not None and self.is_current(key) else None
 
+    def list_active(self) -> list[ApiKey]:
+        return [key for key in self._keys.values() if self.is_current(key)]
+
     def read(self) -> None:
         """Raises Unavailable; the keys read before stay in force then."""
         self.generation += 1

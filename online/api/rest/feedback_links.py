@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from online.api.audit import name_offset, record, record_corrections
 from online.api.auth.authentication import CALLER
 from online.api.auth.callers import VISITOR, Callers
+from online.api.auth.issuers import find_grant
 from online.api.bodies import invalid_body, read_json
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body
@@ -41,9 +42,11 @@ async def get_signed_prediction(
     prediction_id: Annotated[Name, Query()],
     signature: Annotated[str, Query()],
     expires: Annotated[int | None, Query(ge=0, le=LATEST)] = None,
+    issuer: Annotated[str, Query(max_length=64)] = "",
 ) -> PredictionRow:
     """Raises LinkInvalid or LinkExpired, or PredictionErased."""
-    request.app.state.signed_urls.check(model.spec.name, prediction_id, expires, signature)
+    request.app.state.signed_urls.check(model.spec.name, prediction_id, expires, issuer, signature)
+    request.state.granted = find_grant(request.app.state.callers, issuer, model.spec.name)
     predictions = await model.transactions.load_predictions([prediction_id])
     if prediction_id not in predictions:
         raise PredictionErased(f"{model.spec.name} has no prediction {prediction_id!r}: it was deleted or erased")
@@ -109,16 +112,18 @@ async def retract(request: Request, model: ModelDep, runtime: RuntimeDep, predic
 
 
 def link_caller(request: Request, prediction: PredictionRow) -> Caller:
-    """The holder of the URL: the user of the prediction, who may rate it, and teach unless visitors may not.
+    """The holder of the URL: the user of the prediction, who may rate it, and teach where the issuer of the URL may.
 
-    It may act for any user, because a prediction may have none; it reaches no prediction but its own. A curator who uses
-    it is trusted as ever.
+    What visitors may teach is limited as ever. It may act for any user, because a prediction may have none; it reaches no prediction
+    but its own. A curator who uses it is trusted as ever.
     """
     callers: Callers = request.app.state.callers
     user, settings = prediction.user, callers.settings
     is_visitor = user is not None and user.startswith(VISITOR)
     teaching = settings.public_teaching if is_visitor else "on"
-    scopes = frozenset[Scope](("feedback", "impersonate", "teach") if teaching == "on" else ("feedback", "impersonate"))
+    scopes: frozenset[Scope] = request.state.granted | {"impersonate"}
+    if teaching != "on":
+        scopes -= {"teach"}
     own: Caller = request.scope[CALLER]
     if own.is_trusted:
         scopes |= {"curate"}

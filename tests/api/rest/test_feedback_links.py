@@ -136,7 +136,7 @@ def test_the_classes_of_a_classifier_are_buttons(service: Service) -> None:
 def test_a_browser_with_a_refused_link_gets_a_page(service: Service, problem: str) -> None:
     id, url = ask(service, "vec", [0, 0, 1, 1])
     if problem == "expired":
-        signature = SigningKeys(service.state).sign("links", build_message("vec", id, 1_700_000_000))
+        signature = SigningKeys(service.state).sign("links", build_message("vec", id, 1_700_000_000, ""))
         url = f"{service.url}/v1/models/vec/feedback?prediction_id={id}&expires=1700000000&signature={signature}"
     else:
         url = url[:-3]
@@ -317,7 +317,7 @@ def test_without_public_url_a_service_that_others_can_reach_gives_out_no_links(s
 
 def test_an_expired_link_is_refused(service: Service) -> None:
     id, _ = ask(service, "vec", [0, 0, 1, 1])
-    signature = SigningKeys(service.state).sign("links", build_message("vec", id, 1_700_000_000))
+    signature = SigningKeys(service.state).sign("links", build_message("vec", id, 1_700_000_000, ""))
     url = f"{service.url}/v1/models/vec/feedback?prediction_id={id}&expires=1700000000&signature={signature}"
     response = httpx.post(url, json={"label": "a"})
     assert response.status_code == 403 and "expired on 2023-11-14; ask again" in response.json()["error"]
