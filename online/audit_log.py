@@ -7,16 +7,23 @@ record --one transaction--> table `audit`   entries, each with a digest of all b
 import fcntl
 import hmac
 import json
+import logging
 import os
+from collections import deque
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
+from online.errors import Unavailable
 from online.io.atomic import replace_file
 from online.signing_keys import SigningKeys
 from online.store import Store
 from online.store.callers.audit import AuditEntry, AuditHead, BrokenEntry, append_audit, load_head, verify_audit
+from online.telemetry import OutageLog, log_event
 
+log = logging.getLogger("online.audit")
+
+MAX_POSTPONED = 10_000
 PEOPLE = ("user:", "visitor:")  # how the actor begins where it is a person
 PSEUDONYM_DIGITS = 16
 
@@ -26,13 +33,44 @@ class AuditLog:
 
     def __init__(self, store: Store, state: Path, keys: SigningKeys) -> None:
         self.store, self.keys, self.path = store, keys, state / "audit.head"
+        self._postponed = deque[AuditEntry]()
+        self._outage = OutageLog(log, "audit log unavailable")
+
+    def record_or_postpone(self, entry: AuditEntry) -> None:
+        """Append an entry for what is done already, so that nothing can be refused any more. Slow: never on the event loop.
+
+        What cannot be appended now is logged, and appended before the next entry.
+        """
+        self._postponed.append(entry)
+        try:
+            self.record_postponed()
+        except Unavailable as error:
+            self._outage.record_failure(error)
+            log_event(log, "not in the audit log yet", logging.ERROR, action=entry.action, model=entry.model, target=entry.target)
+            if len(self._postponed) > MAX_POSTPONED:
+                self._postponed.popleft()
+
+    def record_postponed(self) -> None:
+        """Append what waits. Raises Unavailable."""
+        while self._postponed:
+            entry = self._postponed.popleft()
+            try:
+                self.record(entry)
+            except Unavailable:
+                self._postponed.appendleft(entry)
+                raise
+        self._outage.record_success()
 
     def record(self, entry: AuditEntry) -> None:
         """Append an entry; it is durable when this returns. Slow: never on the event loop. Raises Unavailable."""
         if entry.actor.startswith(PEOPLE):
             kind, _, name = entry.actor.partition(":")
             entry = replace(entry, actor=f"{kind}:{self.pseudonyms(name)[0]}")
-        self.save_head(self.store.submit(partial(append_audit, entry=entry)).result())
+        head = self.store.submit(partial(append_audit, entry=entry)).result()
+        try:
+            self.save_head(head)
+        except OSError as error:  # the entry is recorded, and the next one saves a newer head
+            log_event(log, "the head of the audit log is not saved", logging.ERROR, reason=str(error))
 
     def pseudonyms(self, user: str) -> list[str]:
         """What the log has in the place of a user's name, the newest first.

@@ -11,6 +11,7 @@ import errno
 import os
 import select
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -22,7 +23,14 @@ class Wakeup:
         folder.mkdir(parents=True, exist_ok=True)
 
     def notify(self) -> None:
-        """Wake every listener. Never blocks; removes the FIFOs of listeners that were killed."""
+        """Wake every listener. Never blocks and raises nothing: it follows what is done already, and may be lost.
+
+        Removes the FIFOs of listeners that were killed.
+        """
+        with suppress(OSError):  # no file descriptor is free
+            self._notify()
+
+    def _notify(self) -> None:
         for path in self.folder.glob("*.bell"):
             try:
                 end = os.open(path, os.O_WRONLY | os.O_NONBLOCK)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from fastapi import APIRouter, Request, Response
 
-from online.api.audit import record
+from online.api.audit import follow, record
 from online.api.auth.key_changes import NewKey, create_key, describe_key, find_active, revoke_key, rotate_key
 from online.api.auth.keys import KeyTable, utc_now
 from online.api.auth.scopes import CallerDep
@@ -87,4 +87,4 @@ async def show_once(request: Request, new: NewKey, status: int) -> Response:
 
 async def read_keys(request: Request) -> None:
     keys: KeyTable = request.app.state.callers.keys
-    await asyncio.to_thread(keys.read)
+    await follow(asyncio.to_thread(keys.read), "the keys are read")

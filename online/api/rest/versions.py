@@ -13,7 +13,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy import Connection
 
-from online.api.audit import name_offset, record_action
+from online.api.audit import follow, name_offset, record_action
 from online.api.bodies import read_body_as
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body, version_headers
@@ -159,7 +159,7 @@ async def roll_back(request: Request, model: ModelDep, runtime: RuntimeDep) -> R
     version = await asyncio.to_thread(model.snapshots.resolve, str(parsed.version))
     frozen = Freeze(now(), parsed.reason) if parsed.freeze else None
     manifest = await asyncio.to_thread(model.snapshots.roll_back, version, model.live.encoder_config.recipe, frozen)
-    await refresh(model)
+    await follow(refresh(model), "the version is swapped in")
     await record_action(request, "roll_back", model.spec.name, f"version {version}", freeze=parsed.freeze)
     content = {"version": str(manifest.version), "learned_until": manifest.learned_until}
     return json_response(content, headers=version_headers(manifest.version, manifest.learned_until))
@@ -177,7 +177,7 @@ async def set_label(request: Request, model: ModelDep, label: str, runtime: Runt
     parsed = await read_body_as(request, LabelRequest, runtime.settings)
     target = LabelTarget(await asyncio.to_thread(model.snapshots.resolve, str(parsed.version)), parsed.percent)
     await asyncio.to_thread(model.snapshots.set_label, label, target)
-    await model.live.refresh_others()
+    await follow(model.live.refresh_others(), "the labels are read")
     details = {"label": label, "percent": target.percent}
     await record_action(request, "label_version", model.spec.name, f"version {target.version}", **details)
     return json_response({"label": label, "version": str(target.version), "percent": target.percent})
@@ -187,7 +187,7 @@ async def set_label(request: Request, model: ModelDep, label: str, runtime: Runt
 async def delete_label(request: Request, model: ModelDep, label: str) -> Response:
     """Delete a version label. The version stays as long as retention keeps it."""
     await asyncio.to_thread(model.snapshots.delete_label, label)
-    await model.live.refresh_others()
+    await follow(model.live.refresh_others(), "the labels are read")
     await record_action(request, "delete_version_label", model.spec.name, label=label)
     return Response(status_code=204)
 
@@ -209,7 +209,7 @@ async def freeze(request: Request, model: ModelDep, runtime: RuntimeDep) -> Resp
     parsed = await read_body_as(request, FreezeRequest, runtime.settings)
     frozen = Freeze(now(), parsed.reason)
     await asyncio.to_thread(model.snapshots.freeze, frozen)
-    await model.live.refresh_others()
+    await follow(model.live.refresh_others(), "the labels are read")
     await record_action(request, "freeze", model.spec.name)
     return json_response(asdict(frozen))
 
@@ -223,7 +223,7 @@ async def thaw(request: Request, model: ModelDep) -> Response:
             f"the rollback guard froze {model.spec.name}: end its quarantine first, with the outcome learned or dropped"
         )
     await asyncio.to_thread(model.snapshots.thaw, model.live.encoder_config.recipe)
-    await refresh(model)
+    await follow(refresh(model), "the version is swapped in")
     await record_action(request, "thaw", model.spec.name)
     return Response(status_code=204)
 
@@ -245,7 +245,7 @@ async def end_quarantine(request: Request, model: ModelDep, runtime: RuntimeDep)
     parsed = await read_body_as(request, EndQuarantine, runtime.settings)
     row = await model.end_quarantine(parsed.outcome)
     await asyncio.to_thread(model.snapshots.thaw, model.live.encoder_config.recipe, parsed.outcome == "dropped")
-    await refresh(model)
+    await follow(refresh(model), "the version is swapped in")
     await record_action(
         request, "end_quarantine", model.spec.name, name_offset(row.since), outcome=parsed.outcome, until=row.until
     )
@@ -256,7 +256,7 @@ async def end_quarantine(request: Request, model: ModelDep, runtime: RuntimeDep)
 async def refresh(model: ModelRuntime) -> None:
     """Follow a change of the snapshots before the request is answered."""
     await model.live.refresh()
-    await model.live.refresh_others()
+    await follow(model.live.refresh_others(), "the labels are read")
 
 
 async def describe_quarantines(

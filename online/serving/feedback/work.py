@@ -5,7 +5,6 @@ work --queue of the store--> transaction --COMMIT--> the learner is woken --> re
 
 from collections.abc import Mapping
 from concurrent.futures import Future
-from contextlib import suppress
 from functools import partial
 
 from sqlalchemy import Connection
@@ -36,8 +35,7 @@ class FeedbackWork:
         """Once for all that was committed together."""
         taught, self._taught = self._taught, set()
         for model in taught:
-            with suppress(OSError):  # a wake-up may be lost: the learner looks at the log now and then
-                self.wakeups[model].notify()
+            self.wakeups[model].notify()
 
     def _run(self, work: Work, connection: Connection) -> list[Receipt]:
         if isinstance(work, MarkLearned):
