@@ -9,6 +9,7 @@ import hmac
 import json
 import logging
 import os
+import threading
 from collections import deque
 from dataclasses import asdict, replace
 from functools import partial
@@ -19,11 +20,11 @@ from online.io.atomic import replace_file
 from online.signing_keys import SigningKeys
 from online.store import Store
 from online.store.callers.audit import AuditEntry, AuditHead, BrokenEntry, append_audit, load_head, verify_audit
-from online.telemetry import OutageLog, log_event
+from online.telemetry import log_event
 
 log = logging.getLogger("online.audit")
 
-MAX_POSTPONED = 10_000
+MAX_POSTPONED = 10_000  # entries; one more costs the oldest
 PEOPLE = ("user:", "visitor:")  # how the actor begins where it is a person
 PSEUDONYM_DIGITS = 16
 
@@ -33,33 +34,32 @@ class AuditLog:
 
     def __init__(self, store: Store, state: Path, keys: SigningKeys) -> None:
         self.store, self.keys, self.path = store, keys, state / "audit.head"
-        self._postponed = deque[AuditEntry]()
-        self._outage = OutageLog(log, "audit log unavailable")
+        self._postponed, self._lock = deque[AuditEntry](), threading.Lock()
 
     def record_or_postpone(self, entry: AuditEntry) -> None:
         """Append an entry for what is done already, so that nothing can be refused any more. Slow: never on the event loop.
 
         What cannot be appended now is logged, and appended before the next entry.
         """
-        self._postponed.append(entry)
         try:
             self.record_postponed()
-        except Unavailable as error:
-            self._outage.record_failure(error)
-            log_event(log, "not in the audit log yet", logging.ERROR, action=entry.action, model=entry.model, target=entry.target)
-            if len(self._postponed) > MAX_POSTPONED:
-                self._postponed.popleft()
+            self.record(entry)
+        except (Unavailable, OSError) as error:
+            self._postpone(entry, error)
 
     def record_postponed(self) -> None:
-        """Append what waits. Raises Unavailable."""
-        while self._postponed:
-            entry = self._postponed.popleft()
-            try:
-                self.record(entry)
-            except Unavailable:
-                self._postponed.appendleft(entry)
-                raise
-        self._outage.record_success()
+        """Append what waits, the oldest first. Raises Unavailable or OSError."""
+        with self._lock:
+            while self._postponed:
+                self.record(self._postponed[0])
+                self._postponed.popleft()
+
+    def _postpone(self, entry: AuditEntry, reason: Exception) -> None:
+        with self._lock:
+            if len(self._postponed) >= MAX_POSTPONED:
+                log_entry("lost to the audit log", self._postponed.popleft(), f"more than {MAX_POSTPONED} entries wait")
+            self._postponed.append(entry)
+        log_entry("not in the audit log yet", entry, str(reason))
 
     def record(self, entry: AuditEntry) -> None:
         """Append an entry; it is durable when this returns. Slow: never on the event loop. Raises Unavailable."""
@@ -108,3 +108,9 @@ class AuditLog:
                 head.id, f"the file {self.path.name} is missing or damaged, so the end cannot be checked"
             )
         return head, broken
+
+
+def log_entry(event: str, entry: AuditEntry, reason: str) -> None:
+    """A line with what the audit log does not have."""
+    named = {"action": entry.action, "model": entry.model, "target": entry.target}
+    log_event(log, event, logging.ERROR, **named, reason=reason)

@@ -2,6 +2,8 @@
 
 import os
 import string
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from online import audit_log
 from online.audit_log import AuditLog
 from online.signing_keys import SigningKeys
 from online.store import Store
@@ -141,4 +144,65 @@ def test_the_name_of_a_user_is_not_in_the_log_and_their_entries_can_be_found(sto
 
 def test_any_text_of_an_address_or_actor_is_stored_and_verifies(log: AuditLog) -> None:
     log.record(AuditEntry("key:\0\ud800é" + string.printable * 9, "sign_in_failed", os.fsdecode(b"\xff")))
+    assert log.verify()[1] is None
+
+
+@contextmanager
+def no_table(store: Store) -> Iterator[None]:
+    """The audit log cannot be written."""
+    rename(store, "audit", "audit_away")
+    yield
+    rename(store, "audit_away", "audit")
+
+
+def rename(store: Store, old: str, new: str) -> None:
+    with store.durable_writer.begin() as connection:
+        connection.execute(text(f"ALTER TABLE {old} RENAME TO {new}"))
+
+
+def fields_of(caplog: pytest.LogCaptureFixture, event: str) -> list[dict[str, Any]]:
+    """The fields of the log lines of an event."""
+    return [vars(record)["fields"] for record in caplog.records if record.message == event]
+
+
+def newest_actions(store: Store, count: int) -> list[str]:
+    return [row.action for row in reversed(store.read(lambda connection: load_audit(connection, count)))]
+
+
+def test_an_entry_that_cannot_be_appended_is_logged_and_appended_before_the_next(
+    store: Store, log: AuditLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    with no_table(store):
+        log.record_or_postpone(AuditEntry("local", "retract", model="chat", target="offset 7"))
+        log.record_or_postpone(AuditEntry("local", "roll_back", model="chat"))
+    assert [each["target"] for each in fields_of(caplog, "not in the audit log yet")] == ["offset 7", None]
+    log.record_or_postpone(AuditEntry("local", "thaw", model="chat"))
+    assert newest_actions(store, 4) == ["freeze", "retract", "roll_back", "thaw"]
+    assert log.verify()[1] is None
+    log.record_or_postpone(AuditEntry("local", "erase"))
+    assert newest_actions(store, 3) == ["roll_back", "thaw", "erase"], "each once"
+
+
+def test_what_waits_for_the_audit_log_is_bounded_and_what_is_lost_is_logged(
+    store: Store, log: AuditLog, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_log, "MAX_POSTPONED", 2)
+    with no_table(store):
+        for number in range(3):
+            log.record_or_postpone(AuditEntry("local", f"act {number}"))
+    (lost,) = fields_of(caplog, "lost to the audit log")
+    assert (lost["action"], lost["reason"]) == ("act 0", "more than 2 entries wait")
+    log.record_or_postpone(AuditEntry("local", "act 3"))
+    assert newest_actions(store, 4) == ["freeze", "act 1", "act 2", "act 3"]
+
+
+def test_an_entry_stands_where_its_head_cannot_be_saved(
+    store: Store, log: AuditLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    log.path.with_name("audit.lock").unlink()
+    log.path.with_name("audit.lock").mkdir()  # it cannot be opened as a file
+    log.record_or_postpone(AuditEntry("local", "thaw", model="chat"))
+    assert newest_actions(store, 2) == ["freeze", "thaw"] and "the head of the audit log is not saved" in caplog.text
+    log.path.with_name("audit.lock").rmdir()
+    log.record_or_postpone(AuditEntry("local", "erase"))
     assert log.verify()[1] is None
