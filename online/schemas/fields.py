@@ -26,13 +26,13 @@ Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]  # Postgres cann
 
 
 def _number_as_text(label: Any) -> Any:
-    """12.5 -> "12.5", 1.0 -> "1", true -> "True": a label is a text, also where it stands for a number (see labels.py).
+    """12.5 -> "12.5", 1.0 -> "1": a label is a text, also where it stands for a number (see labels.py).
 
     Raises ValueError for NaN and infinities.
     """
     if isinstance(label, float) and not math.isfinite(label):
         raise ValueError(f"a label that is a number must be finite, not {label}")
-    return name_label(label) if isinstance(label, (int, float)) else label
+    return name_label(label) if type(label) in (int, float) else label
 
 
 Label = Annotated[Text, BeforeValidator(_number_as_text, json_schema_input_type=Text | float)]

@@ -274,3 +274,11 @@ def test_objects_of_jsonl_with_one_text_are_read_as_the_text(tmp_path: Path) -> 
     path.write_text("\n".join(json.dumps({"input": {"q": text}, "label": n % 2}) for n, text in enumerate(sentences)))
     source = open_source(str(path))
     assert source.input == "text" and source.profile.columns == (ColumnProfile("q", "text", "sentences", "input"),)
+
+
+def test_empty_lists_hold_no_value(tmp_path: Path) -> None:
+    empty = pyarrow.array([[], []], pyarrow.list_(pyarrow.float32()))
+    assert columns_of(write_parquet(tmp_path, e=empty, x=[1.0, 2.0], label=["a", "b"])) == {
+        "e": ("empty", "left_out"),
+        "x": ("number", "read"),
+    }

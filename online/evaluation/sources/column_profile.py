@@ -126,7 +126,7 @@ def profile_columns(
 
 
 def profile_column(name: str, given: Sequence[Any], rows: int, style: str = "") -> ColumnProfile:
-    values = [value for value in given if value is not None]
+    values = [value for value in given if value is not None and value != []]
     if not values:
         return ColumnProfile(name, "empty", "no_value")
     if all(map(is_vector, values)):
@@ -159,14 +159,14 @@ def is_vector(value: Any) -> bool:
 
 
 def parse_vector(value: Any) -> list[Any] | None:
-    """Return the list that a value is, or that its JSON is; None for anything else."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
+    """Return the list that a value is, or that its JSON is; None for anything else, and for an empty one."""
+    try:
+        found = json.loads(value) if isinstance(value, str) else value
+        if not isinstance(found, list) or not found:
             return None
-    is_numbers = isinstance(value, list) and all(type(each) in (int, float) for each in value)
-    return [*map(float, value)] if is_numbers else value if isinstance(value, list) else None
+        return [*map(float, found)] if all(type(each) in (int, float) for each in found) else found
+    except (ValueError, OverflowError, RecursionError):
+        return None
 
 
 def holds_texts(values: Sequence[Any]) -> bool:
@@ -225,7 +225,7 @@ def choose_treatments(found: Sequence[ColumnProfile], columns: Mapping[str, Sequ
         return choose_last(found)
     vectors = [each for each in found if each.kind == "vector"]
     if len(vectors) == 1 and not kinds & {"number", "category", "text", "date"}:
-        size = len(parse_vector(next(value for value in columns[vectors[0].name] if value is not None)) or ())
+        size = len(parse_vector(next(value for value in columns[vectors[0].name] if value not in (None, []))) or ())
         return TableProfile(tuple(treat(each, vector="input") for each in found), "vector", size)
     return TableProfile(tuple(map(treat, found)))
 
