@@ -22,10 +22,14 @@ router = APIRouter(responses=ERROR_RESPONSES)
 
 
 @router.get("/v1/keys", response_model=KeysAnswer)
-async def list_keys(runtime: RuntimeDep) -> Response:
-    """Every key, revoked and expired ones too. The keys themselves are not stored."""
+async def list_keys(runtime: RuntimeDep, caller: CallerDep) -> Response:
+    """Every key, revoked and expired ones too. The keys themselves are not stored.
+
+    A caller that is limited to some models sees those that are limited to these.
+    """
     rows: list[ApiKeyRow] = await asyncio.to_thread(runtime.workspace.store.read, load_keys)
-    return json_response({"keys": [describe_key(row).model_dump() for row in rows]})
+    shown = [row for row in rows if is_within(caller, row.model_list)]
+    return json_response({"keys": [describe_key(row).model_dump() for row in shown]})
 
 
 @router.post("/v1/keys", status_code=201, response_model=CreatedKey, openapi_extra=request_body(NewKeyRequest))
@@ -75,8 +79,14 @@ def check_grant(caller: Caller, scopes: Sequence[str], models: list[str] | None)
         raise Forbidden(
             f"the caller {caller.id!r} lacks the scope {lacking[0]!r}, so it cannot manage a key that has it"
         )
-    if caller.models is not None and (models is None or not set(models) <= caller.models):
+    if not is_within(caller, models):
+        assert caller.models is not None, "a caller that is not limited may use every model"
         raise Forbidden(f"the caller {caller.id!r} may use only the models {', '.join(sorted(caller.models))}")
+
+
+def is_within(caller: Caller, models: list[str] | None) -> bool:
+    """Whether the caller may use each of these models; None: all there are."""
+    return caller.models is None or (models is not None and set(models) <= caller.models)
 
 
 async def show_once(request: Request, new: NewKey, status: int) -> Response:

@@ -142,7 +142,7 @@ ROUTES: dict[Route, Access] = {
     ),
     **table(
         "operate",
-        "GET /metrics",
+        "GET /metrics",  # of all models: not for a caller that is limited to some
         "GET /v1/devices",
         *(f"POST {MODEL}{name}" for name in (":rollback", ":freeze", ":thaw", "/quarantine:end")),
         *(f"GET {MODEL}/{name}" for name in ("quarantine", "shadow", "refused", "report", "report/state", "jobs")),
@@ -209,8 +209,16 @@ def check_scope(caller: Caller, access: Access, model: str | None = None) -> Non
                 f"with a key that has the scope {access!r} (online keys create)"
             )
         raise Forbidden(f"the caller {caller.id!r} lacks the scope {access!r}")
-    if caller.models is not None and model is not None and model not in caller.models:
+    if model is not None and not caller.may_use(model):
         raise Forbidden(f"the caller {caller.id!r} may not use the model {model[:80]!r}")
+
+
+def check_all_models(caller: Caller) -> None:
+    """Raises Forbidden for a caller that may not use all models: what it asks for is about all of them."""
+    if caller.models is not None:
+        raise Forbidden(
+            f"this is about all models, and the caller {caller.id!r} may use only {', '.join(sorted(caller.models))}"
+        )
 
 
 def check_table(routes: Iterable[BaseRoute]) -> None:

@@ -38,8 +38,7 @@ class Health(health_pb2_grpc.HealthServicer):
     ) -> health_pb2.HealthCheckResponse:
         status = await self.status(request.service)
         if status is None:
-            known = ", ".join(self.runtime.models)
-            text = f"there is no service or model {request.service[:80]!r}; the models are {known}"
+            text = f"there is no service or model {request.service[:80]!r}"
             await context.abort(grpc.StatusCode.NOT_FOUND, text)
         return health_pb2.HealthCheckResponse(status=status)
 

@@ -7,6 +7,7 @@ from typing import Any
 from online.api.open_inference.infer_request import DATATYPES
 from online.api.signatures import MAX_ECHO_CHARS, TensorSpec, signature_of
 from online.errors import BadInput, Conflict, NotFound
+from online.schemas.access.callers import Caller
 from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
 from online.serving.versions import VersionSelector
@@ -35,11 +36,17 @@ def find_model(
     return model, selector
 
 
-def list_versions(runtime: Runtime) -> list[dict[str, str]]:
-    """The repository index: every version that can be requested."""
+def list_names(runtime: Runtime, caller: Caller) -> list[str]:
+    """The models that a caller may use."""
+    return [name for name in runtime.models if caller.may_use(name)]
+
+
+def list_versions(runtime: Runtime, caller: Caller) -> list[dict[str, str]]:
+    """The repository index: every version that the caller can request."""
     return [
         {"name": name, "version": str(version), "state": "READY", "reason": ""}
         for name, model in runtime.models.items()
+        if caller.may_use(name)
         for version in model.live.known_versions()
         if version == model.live.current.version or version in model.live.available
     ]

@@ -24,6 +24,7 @@ from online.api.open_inference.models import (
     EXTENSIONS,
     describe_model,
     find_model,
+    list_names,
     list_versions,
     load_model,
     model_config,
@@ -63,13 +64,14 @@ async def server_ready(runtime: RuntimeDep) -> Response:
 
 
 @router.get("/v2/models")
-async def list_models(runtime: RuntimeDep) -> Response:
-    return json_response({"models": list(runtime.models)})
+async def list_models(runtime: RuntimeDep, caller: CallerDep) -> Response:
+    return json_response({"models": list_names(runtime, caller)})
 
 
 @router.get("/v2/models/stats")
-async def all_statistics(runtime: RuntimeDep) -> Response:
-    return json_response({"model_stats": [model_statistics(runtime, model) for model in runtime.models.values()]})
+async def all_statistics(runtime: RuntimeDep, caller: CallerDep) -> Response:
+    models = [runtime.models[name] for name in list_names(runtime, caller)]
+    return json_response({"model_stats": [model_statistics(runtime, model) for model in models]})
 
 
 @router.get("/v2/models/{name}")
@@ -148,8 +150,8 @@ def _infer_response(model: ModelRuntime, request: InferRequest, predicted: Predi
 
 
 @router.post("/v2/repository/index")
-async def repository_index(runtime: RuntimeDep) -> Response:
-    return json_response(list_versions(runtime))
+async def repository_index(runtime: RuntimeDep, caller: CallerDep) -> Response:
+    return json_response(list_versions(runtime, caller))
 
 
 @router.post("/v2/repository/models/{name}/load")

@@ -27,6 +27,7 @@ from online.api.open_inference.models import (
     EXTENSIONS,
     describe_model,
     find_model,
+    list_names,
     list_versions,
     load_model,
     model_config,
@@ -132,14 +133,14 @@ class Inference:
         return pb.ModelConfigResponse(config=pb.ModelConfig(**config))
 
     async def statistics(self, request: pb.ModelStatisticsRequest, call: Call) -> pb.ModelStatisticsResponse:
-        names = [request.name] if request.name else list(self.runtime.models)
+        names = [request.name] if request.name else list_names(self.runtime, call.caller)
         models = [find_model(self.runtime, name, request.version)[0] for name in names]
         statistics = [model_statistics(self.runtime, model) for model in models]
         fields = [{name: each[name] for name in each if name != "batch_stats"} for each in statistics]
         return pb.ModelStatisticsResponse(model_stats=[pb.ModelStatistics(**each) for each in fields])
 
     async def index(self, request: pb.RepositoryIndexRequest, call: Call) -> pb.RepositoryIndexResponse:
-        versions = [pb.RepositoryIndexResponse.ModelIndex(**each) for each in list_versions(self.runtime)]
+        versions = [pb.RepositoryIndexResponse.ModelIndex(**each) for each in list_versions(self.runtime, call.caller)]
         return pb.RepositoryIndexResponse(models=versions)
 
     async def load(self, request: pb.RepositoryModelLoadRequest, call: Call) -> pb.RepositoryModelLoadResponse:

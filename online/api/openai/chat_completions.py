@@ -60,8 +60,8 @@ async def complete(request: Request, runtime: RuntimeDep, caller: CallerDep) -> 
     """
     started = time.perf_counter()
     parsed = await read_body_as(request, ChatRequest, runtime.settings)
+    check_scope(caller, "predict", parsed.model)
     model = find_ranker(runtime, parsed.model)
-    check_scope(caller, "predict", model.spec.name)
     completion = await create_completion(request, model, parsed, caller)
     model.predictor.seconds.observe(time.perf_counter() - started)
     if not parsed.stream:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from online.api.audit import name_offset, record_action, record_corrections
-from online.api.auth.scopes import CallerDep
+from online.api.auth.scopes import CallerDep, check_all_models
 from online.api.bodies import read_body_as, read_bytes
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body
@@ -82,8 +82,12 @@ async def retract_feedback(request: Request, model: ModelDep, caller: CallerDep,
 
 
 @router.delete("/v1/users/{user}", status_code=202, response_model=ErasureStarted)
-async def erase_user_everywhere(request: Request, runtime: RuntimeDep, user: str) -> Response:
-    """Erase a user from every model: all that they taught is un-learned exactly, and nothing of them is left."""
+async def erase_user_everywhere(request: Request, runtime: RuntimeDep, caller: CallerDep, user: str) -> Response:
+    """Erase a user from every model: all that they taught is un-learned exactly, and nothing of them is left.
+
+    Raises Forbidden for a caller that may not use all models.
+    """
+    check_all_models(caller)
     begun = await runtime.erasures.begin(user, list(runtime.models))
     await record_action(request, "erase", None, f"erasure {begun.id}")
     return json_response(begun.model_dump(), 202)
@@ -99,6 +103,9 @@ async def erase_user(request: Request, runtime: RuntimeDep, model: ModelDep, use
 
 
 @router.get("/v1/erasures/{id}", response_model=ErasureStatus)
-async def get_erasure(runtime: RuntimeDep, id: str) -> Response:
+async def get_erasure(runtime: RuntimeDep, caller: CallerDep, id: str) -> Response:
     """How far an erasure is and, once it is done, its signed statement. `online erase --verify` checks one."""
-    return json_response((await runtime.erasures.load(id)).model_dump())
+    status = await runtime.erasures.load(id)
+    if not all(map(caller.may_use, status.models)):
+        check_all_models(caller)
+    return json_response(status.model_dump())

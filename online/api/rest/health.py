@@ -9,10 +9,12 @@ from functools import partial
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from online.api.auth.scopes import CallerDep, check_all_models
 from online.api.dependencies import RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response
 from online.device_reports import collect_reports
 from online.errors import Unavailable
+from online.schemas.access.callers import Caller
 from online.serving.live import describe_set_aside
 from online.serving.model_runtime import ModelReadiness, ModelRuntime
 from online.serving.processes.journal_copier import measure_journal
@@ -29,8 +31,10 @@ async def get_liveness() -> Response:
 
 
 @router.get("/readyz")
-async def get_readiness(runtime: RuntimeDep) -> Response:
+async def get_readiness(runtime: RuntimeDep, caller: CallerDep) -> Response:
     """503 with the reasons before the first learning, and while a model cannot predict or record predictions.
+
+    `models` are those from which the caller may ask for predictions; `ready` is about all.
 
     The learner, the store and its process may be down, and the disk short of space: predictions go on, and it is shown here.
     """
@@ -39,11 +43,12 @@ async def get_readiness(runtime: RuntimeDep) -> Response:
     damaged = {
         name: {str(version): reason for version, reason in model.live.damaged.items()}
         for name, model in runtime.models.items()
-        if model.live.damaged
+        if model.live.damaged and shows(caller, name)
     }
     ready = not runtime.stopping and all(model["ready"] for model in models.values())
+    shown = {name: health for name, health in models.items() if shows(caller, name)}
     learner = runtime.learner().model_dump(exclude_none=True)
-    content: dict[str, object] = {"ready": ready, "learner": learner, "models": models, "damaged": damaged}
+    content: dict[str, object] = {"ready": ready, "learner": learner, "models": shown, "damaged": damaged}
     if runtime.store_process is not None:
         content["store_process"] = runtime.store_process.state.model_dump(exclude_none=True)
     if runtime.disk.reason is not None:
@@ -51,6 +56,10 @@ async def get_readiness(runtime: RuntimeDep) -> Response:
     if runtime.workers.others:
         content["workers"] = [worker.describe() for worker in runtime.workers.others]
     return json_response(content, 200 if ready else 503)
+
+
+def shows(caller: Caller, model: str) -> bool:
+    return caller.may("predict") and caller.may_use(model)
 
 
 def describe_health(model: ModelRuntime, check: ModelReadiness) -> dict[str, object]:
@@ -77,8 +86,9 @@ def describe_health(model: ModelRuntime, check: ModelReadiness) -> dict[str, obj
 
 
 @router.get("/metrics", include_in_schema=False)
-async def get_metrics(runtime: RuntimeDep) -> Response:
-    """Metrics in Prometheus' text format."""
+async def get_metrics(runtime: RuntimeDep, caller: CallerDep) -> Response:
+    """Metrics in Prometheus' text format. Raises Forbidden for a caller that may not use all models."""
+    check_all_models(caller)
     lags = await asyncio.to_thread(lambda: [*measure_lags(runtime)])
     await asyncio.to_thread(count_fallbacks, runtime)
     runtime.metrics.journal_bytes.set(measure_journal(runtime.workspace.journal))

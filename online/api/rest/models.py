@@ -27,7 +27,7 @@ TimeoutMs = Annotated[int, Query(ge=0, le=60_000, description="How long `min_off
 @router.get("/v1/models", response_model=ModelsAnswer)
 async def list_models(runtime: RuntimeDep, caller: CallerDep) -> Response:
     """List every model, in a shape that the clients of OpenAI and KServe can read too."""
-    names = [name for name in runtime.models if caller.models is None or name in caller.models]
+    names = [name for name in runtime.models if caller.may_use(name)]
     data = [_model_card(runtime.models[name]) for name in names]
     return json_response({"object": "list", "data": data, "models": names})
 

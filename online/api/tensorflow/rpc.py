@@ -12,6 +12,7 @@ from typing import Any
 from google.protobuf.wrappers_pb2 import Int64Value
 
 from online.api.audit import record
+from online.api.auth.scopes import check_scope
 from online.api.grpc.calls import Call, Method, Service
 from online.api.protos import tensorflow_pb2 as tf
 from online.api.protos import tensorflow_serving_pb2 as tfs
@@ -187,6 +188,8 @@ class Tensorflow:
         if request.config.WhichOneof("config") != "model_config_list":
             raise BadInput("the config must have a model_config_list")
         configs = request.config.model_config_list.config
+        for config in configs:
+            check_scope(call.caller, "operate", config.name)
         moves = [
             (self._find_configured(config.name), label, version)
             for config in configs

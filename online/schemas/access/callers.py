@@ -54,6 +54,9 @@ class Caller:
         """The user on whose behalf a request is made. named: by the request itself; it counts with impersonate only."""
         return named if "impersonate" in self.scopes else self.user
 
+    def may_use(self, model: str) -> bool:
+        return self.models is None or model in self.models
+
     @property
     def is_trusted(self) -> bool:
         """Whether its feedback is neither counted against quotas nor capped: a curator's, or that of the machine's user."""

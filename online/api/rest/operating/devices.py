@@ -4,6 +4,7 @@ import asyncio
 
 from fastapi import APIRouter, Response
 
+from online.api.auth.scopes import CallerDep
 from online.api.dependencies import RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response
 from online.device_reports import collect_reports, describe_device, summarize
@@ -15,13 +16,15 @@ router = APIRouter(responses=ERROR_RESPONSES)
 
 
 @router.get("/v1/devices", response_model=DevicesAnswer)
-async def get_devices(runtime: RuntimeDep) -> Response:
+async def get_devices(runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Every device that a process of the service uses, what lies there, and where memory ran out.
 
     An accelerator that no process uses is not listed: to look at it would take some of its memory.
     """
     answer = await asyncio.to_thread(read_devices, runtime)
-    return json_response(answer.model_dump())
+    places = [place for place in answer.places if caller.may_use(place.model)]
+    fallbacks = [each for each in answer.fallbacks if caller.may_use(each.model)]
+    return json_response(answer.model_copy(update={"places": places, "fallbacks": fallbacks}).model_dump())
 
 
 def read_devices(runtime: Runtime) -> DevicesAnswer:
