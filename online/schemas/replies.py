@@ -91,6 +91,10 @@ LineErrorCode = Literal[
     "not_object",
     "not_csv",
     "cell_count",
+    "formula_without_value",
+    "error_value",
+    "number_format",
+    "no_column",
     "missing",
     "unknown_field",
     "not_text",
@@ -113,7 +117,8 @@ class LineProblem(Wire):
     entry: int | None = Field(description="Which entry of that field is wrong, from 1; null for the whole field.")
     about: str | None = Field(
         description="`cell_count`: the cells that the header names. `too_long`: the most characters. `text_taken`: the id "
-        "of the other reply. `second_text`: the other line. Null for other codes."
+        "of the other reply. `second_text`: the other line. `formula_without_value`, `error_value`, `number_format`, "
+        "`no_column`: the cell of the sheet, such as B3. Null for other codes."
     )
 
 
@@ -141,6 +146,8 @@ class ImportedLine(Wire):
 
 class ImportAnswer(Wire):
     lines: list[ImportedLine]
+    sheet: str | None = Field(description="The sheet of a workbook that was read; null for other files.")
+    other_sheets: list[str] = Field(description="The sheets of the workbook that were not read.")
     bad: int = Field(description="The number of invalid lines.")
     shared: int = Field(description="The number of new examples that another reply has, too.")
     offset: int | None = Field(

@@ -367,7 +367,7 @@ export interface paths {
          * Import Replies
          * @description Import a file of replies in one transaction. If a line is invalid nothing is changed, unless `skip_bad` is set.
          *
-         *     dry_run: change nothing, and answer what each line would do.
+         *     format: `jsonl`, `csv`, or `xlsx` (the first sheet with the columns). dry_run: change nothing, and answer what each line would do.
          */
         post: operations["import_replies_v1_models__model__replies_import_post"];
         delete?: never;
@@ -3310,6 +3310,16 @@ export interface components {
             /** Lines */
             lines: components["schemas"]["ImportedLine"][];
             /**
+             * Sheet
+             * @description The sheet of a workbook that was read; null for other files.
+             */
+            sheet: string | null;
+            /**
+             * Other Sheets
+             * @description The sheets of the workbook that were not read.
+             */
+            other_sheets: string[];
+            /**
              * Bad
              * @description The number of invalid lines.
              */
@@ -3721,7 +3731,7 @@ export interface components {
              * Code
              * @enum {string}
              */
-            code: "not_json" | "not_object" | "not_csv" | "cell_count" | "missing" | "unknown_field" | "not_text" | "not_list" | "not_boolean" | "not_id" | "not_valid" | "no_text" | "too_long" | "text_taken" | "second_text";
+            code: "not_json" | "not_object" | "not_csv" | "cell_count" | "formula_without_value" | "error_value" | "number_format" | "no_column" | "missing" | "unknown_field" | "not_text" | "not_list" | "not_boolean" | "not_id" | "not_valid" | "no_text" | "too_long" | "text_taken" | "second_text";
             /**
              * Field
              * @description The field that is wrong; null for the whole line.
@@ -3734,7 +3744,7 @@ export interface components {
             entry: number | null;
             /**
              * About
-             * @description `cell_count`: the cells that the header names. `too_long`: the most characters. `text_taken`: the id of the other reply. `second_text`: the other line. Null for other codes.
+             * @description `cell_count`: the cells that the header names. `too_long`: the most characters. `text_taken`: the id of the other reply. `second_text`: the other line. `formula_without_value`, `error_value`, `number_format`, `no_column`: the cell of the sheet, such as B3. Null for other codes.
              */
             about: string | null;
         };
@@ -7395,7 +7405,7 @@ export interface operations {
     import_replies_v1_models__model__replies_import_post: {
         parameters: {
             query?: {
-                format?: "jsonl" | "csv";
+                format?: "jsonl" | "csv" | "xlsx";
                 dry_run?: boolean;
                 skip_bad?: boolean;
             };
@@ -7408,6 +7418,7 @@ export interface operations {
         requestBody: {
             content: {
                 "text/plain": string;
+                "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": string;
             };
         };
         responses: {

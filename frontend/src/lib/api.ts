@@ -153,7 +153,8 @@ export interface OperatorApi {
   endQuarantine(outcome: QuarantineOutcome): Promise<unknown>;
 }
 
-export type FileFormat = 'jsonl' | 'csv';
+export type FileFormat = 'jsonl' | 'csv'; // that are written
+export type ImportFormat = FileFormat | 'xlsx';
 
 /** Which replies are asked for. q: words of the text or of one example question. after: the `next` of the page before. */
 export interface ReplyQuery {
@@ -175,7 +176,7 @@ export interface RepertoireApi extends ModelApi<RankerPrediction, string> {
   unanswered(): Promise<OpenCluster[]>;
   importReplies(
     file: Blob,
-    format: FileFormat,
+    format: ImportFormat,
     options: { dry_run: boolean; skip_bad: boolean },
   ): Promise<ImportAnswer>;
   /** Let questions that need no reply stay away. predictions: one of each question at least. */

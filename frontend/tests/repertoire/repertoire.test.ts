@@ -1,6 +1,12 @@
 import { expect, test } from 'vitest';
-import { ApiError, type FileFormat, type RepertoireApi, type ReplyQuery } from '../../src/lib/api';
-import { describeProblem, effectOf } from '../../src/lib/repertoire/reply_import.svelte';
+import {
+  ApiError,
+  type FileFormat,
+  type ImportFormat,
+  type RepertoireApi,
+  type ReplyQuery,
+} from '../../src/lib/api';
+import { describeProblem, effectOf, formatOf } from '../../src/lib/repertoire/reply_import.svelte';
 import { Repertoire } from '../../src/lib/repertoire/repertoire.svelte';
 import { containsWords } from '../../src/lib/repertoire/reply_list.svelte';
 import type {
@@ -29,7 +35,14 @@ class FakeRepertoireApi extends FakeApi implements RepertoireApi {
   /** The example questions of each reply, by its id. */
   questions: Record<string, string[]> = { hours: ['When do you open?'] };
   clusters: OpenCluster[] = [];
-  plan: ImportAnswer = { lines: [], bad: 0, shared: 0, offset: null };
+  plan: ImportAnswer = {
+    lines: [],
+    sheet: null,
+    other_sheets: [],
+    bad: 0,
+    shared: 0,
+    offset: null,
+  };
   private last = 34;
 
   async replies({ q = '', limit }: ReplyQuery) {
@@ -93,7 +106,7 @@ class FakeRepertoireApi extends FakeApi implements RepertoireApi {
     this.calls.push(`undo ${decision}`);
   }
 
-  async importReplies(_: Blob, format: FileFormat, how: { dry_run: boolean; skip_bad: boolean }) {
+  async importReplies(_: Blob, format: ImportFormat, how: { dry_run: boolean; skip_bad: boolean }) {
     const offset = how.dry_run ? null : this.accept(`import ${format}, skip bad: ${how.skip_bad}`);
     if (this.broken !== null) throw new ApiError(this.broken, 507);
     return { ...this.plan, offset };
@@ -321,10 +334,21 @@ const PLAN: ImportAnswer = {
     { ...line, line: 3, does: [], error: 'a reply needs a text', problem },
     { ...line, line: 4, does: ['reworded', 'examples'], was: 'No.', examples: 2 },
   ],
+  sheet: null,
+  other_sheets: [],
   shared: 0,
   bad: 1,
   offset: null,
 };
+
+test.each([
+  ['Replies.XLSX', 'xlsx'],
+  ['replies.xls', 'xlsx'],
+  ['replies.tsv', 'csv'],
+  ['replies.txt', 'jsonl'],
+])('the name of a file says its format: %s', (name, format) => {
+  expect(formatOf(name)).toBe(format);
+});
 
 test('a file is only previewed until it is imported, and invalid lines must be skipped explicitly', async () => {
   const { api, repertoire } = await openRepertoire((api) => (api.plan = PLAN));

@@ -34,7 +34,7 @@ from online.serving.inbox.additions import record_addition
 from online.serving.inbox.groups import Group, find_suggestions
 from online.serving.model_runtime import ModelRuntime
 from online.serving.repertoire.admission import admit_changes
-from online.serving.repertoire.importing import Format, PlannedLine, parse_file, write_file
+from online.serving.repertoire.importing import FileFormat, Format, PlannedLine, write_file
 from online.serving.repertoire.repertoire import Admit, Note
 from online.serving.repertoire.unanswered import (
     Cluster,
@@ -55,7 +55,11 @@ from online.store.usage.answer_ratings import load_answer_ratings
 MAX_LISTED = 1_000  # replies of one page
 MAX_FEEDBACK = 50  # of one reply, the newest
 MAX_PREDICTIONS = 20_000  # the newest, which are searched for unanswered ones
-FILE_BODY = {"requestBody": {"required": True, "content": {"text/plain": {"schema": {"type": "string"}}}}}
+XLSX_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+FILE_SCHEMAS = {"text/plain": {"type": "string"}, XLSX_TYPE: {"type": "string", "format": "binary"}}
+FILE_BODY = {
+    "requestBody": {"required": True, "content": {type: {"schema": schema} for type, schema in FILE_SCHEMAS.items()}}
+}
 FILE_TYPES = {"jsonl": "application/jsonl", "csv": "text/csv"}
 SearchWords = Annotated[
     str, Query(max_length=200, description="Only replies with these words in their text or in one example question.")
@@ -247,27 +251,29 @@ async def import_replies(
     model: ModelDep,
     runtime: RuntimeDep,
     caller: CallerDep,
-    format: Format = "jsonl",
+    format: FileFormat = "jsonl",
     dry_run: bool = False,
     skip_bad: bool = False,
 ) -> Response:
     """Import a file of replies in one transaction. If a line is invalid nothing is changed, unless `skip_bad` is set.
 
-    dry_run: change nothing, and answer what each line would do.
+    format: `jsonl`, `csv`, or `xlsx` (the first sheet with the columns). dry_run: change nothing, and answer what each line would do.
     """
     check_ranker(model)
-    lines = parse_file(await read_body(request, runtime.settings), format)
-    repertoire = model.repertoire
+    body, repertoire = await read_body(request, runtime.settings), model.repertoire
+    file = await repertoire.parse(body, format)
     if dry_run:
-        planned, offset = await repertoire.plan(lines), None
+        planned, offset = await repertoire.plan(file.lines), None
     else:
         admit, note = build_admit(model, runtime, caller), build_note(model, caller)
-        planned, offset = await repertoire.import_lines(lines, skip_bad, admit, note)
+        planned, offset = await repertoire.import_lines(file.lines, skip_bad, admit, note)
         model.inbox.notify()
         await record_action(request, "import_replies", model.spec.name, name_offset(offset), lines=len(planned))
     bad = sum(each.error is not None for each in planned)
     shared = sum(len(each.shared) for each in planned)
-    content = {"lines": [describe_line(each) for each in planned], "bad": bad, "shared": shared, "offset": offset}
+    sheets = {"sheet": file.sheet, "other_sheets": file.others}
+    content = {"lines": [describe_line(each) for each in planned], **sheets, "bad": bad, "shared": shared}
+    content["offset"] = offset
     return json_response(content, headers=live_headers(model))
 
 

@@ -1,10 +1,10 @@
-"""A repertoire as a file: JSONL or CSV to lines, lines to planned changes, and replies to a file.
+"""A repertoire as a file: JSONL, CSV or a workbook to lines, lines to planned changes, and replies to a file.
 
     file --parse_file--> lines, some with errors --Plan--> changes to the present replies
     replies --write_file--> the same format
 
 JSONL: {"id", "text", "examples": [...], "active"}, of which only "text" is required. CSV: a header
-with these names; the examples share one cell, one on each line. A line with a known id gives that reply
+with these names; the examples share one cell, one on each line. XLSX: the same in a sheet. A line with a known id gives that reply
 its text; a line with a known text adds its examples to that reply.
 """
 
@@ -19,16 +19,20 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from online.errors import BadInput
+from online.io.csv_tables import DELIMITERS
+from online.io.xlsx_tables import OLE, ZIP, Cell, CellFault, read_workbook
 from online.schemas.replies import LineErrorCode, ReplyLine
 from online.settings import describe
 from online.settings.messages import plain_message
 from online.store.database.values import fold_text
 from online.store.repertoire.replies import ReplyRow, normalize_text
 
-Format = Literal["jsonl", "csv"]
+Format = Literal["jsonl", "csv"]  # that are written
+FileFormat = Literal["jsonl", "csv", "xlsx"]  # that are read
 Owner = tuple[str, int | None]  # the id of a reply, and the line that gave it an example
 Does = Literal["new", "reworded", "examples", "restored", "retired"]
 COLUMNS = ("id", "text", "examples", "active")
+HEADER = f"its columns: text, and any of the others of {', '.join(COLUMNS)}, each once"
 CODES: dict[str, LineErrorCode] = {  # by the types of the validator; every other one is `not_valid`
     "json_invalid": "not_json",
     "model_type": "not_object",
@@ -102,13 +106,26 @@ class PlannedLine:
 # file -> lines
 
 
-def parse_file(data: bytes, format: Format) -> list[ParsedLine]:
+@dataclass(frozen=True, slots=True)
+class ParsedFile:
+    """The lines of a file. sheet: of a workbook, the one that was read. others: its other sheets."""
+
+    lines: list[ParsedLine]
+    sheet: str | None = None
+    others: tuple[str, ...] = ()
+
+
+def parse_file(data: bytes, format: FileFormat) -> ParsedFile:
     """Raises BadInput if the file is not in this format at all."""
+    if format == "xlsx":
+        return parse_xlsx(data)
+    if data.startswith((ZIP, OLE)):
+        raise BadInput("the file is a workbook or an archive, no text: send a workbook (.xlsx) with format=xlsx")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadInput(f"the file is not UTF-8: at byte {error.start} it has 0x{data[error.start]:02x}") from None
-    return list(parse_csv(text) if format == "csv" else parse_jsonl(text))
+    return ParsedFile(list(parse_csv(text) if format == "csv" else parse_jsonl(text)))
 
 
 def parse_jsonl(text: str) -> Iterator[ParsedLine]:
@@ -161,13 +178,11 @@ def name_place(location: tuple[int | str, ...]) -> str:
 
 
 def parse_csv(text: str) -> Iterator[ParsedLine]:
-    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=find_delimiter(text), strict=True)
     try:
-        names = [name.strip().lower() for name in next(rows, [])]
-        if "text" not in names or not set(names) <= set(COLUMNS):
-            raise BadInput(
-                f"the first line of a CSV must name its columns: text, and any of the others of {', '.join(COLUMNS)}"
-            )
+        names = fold_names(next(rows, []))
+        if not is_header(names):
+            raise BadInput(f"the first line of a CSV must name {HEADER}")
         number = rows.line_num + 1
         for row in rows:
             if any(row):
@@ -177,11 +192,42 @@ def parse_csv(text: str) -> Iterator[ParsedLine]:
         yield ParsedLine(rows.line_num, None, LineError("not_csv", f"this is not CSV: {error}"))
 
 
+def find_delimiter(text: str) -> str:
+    """Return what separates the names of the header: a spreadsheet writes semicolons where the decimal point is a comma."""
+    header = text.lstrip("\r\n").partition("\n")[0]
+    return next((mark for mark in DELIMITERS if is_header(fold_names(next(csv.reader([header], delimiter=mark))))), ",")
+
+
+def fold_names(names: Iterable[str]) -> list[str]:
+    return [name.strip().lower() for name in names]
+
+
+def is_header(names: Sequence[str]) -> bool:
+    return "text" in names and set(names) <= {*COLUMNS} and len({*names}) == len(names)
+
+
+def parse_xlsx(data: bytes) -> ParsedFile:
+    def is_wanted(names: Sequence[str]) -> bool:
+        return is_header([name for name in fold_names(names) if name])
+
+    table = read_workbook(data, is_wanted, HEADER)
+    lines = [parse_cells(number, fold_names(table.names), cells) for number, cells in table.rows]
+    return ParsedFile(lines, table.sheet, table.others)
+
+
+def parse_cells(number: int, names: Sequence[str], cells: Sequence[Cell | None]) -> ParsedLine:
+    """Return the line of a row of a sheet."""
+    fault = next((cell for cell in cells if isinstance(cell, CellFault)), None)
+    if fault is not None:
+        return ParsedLine(number, None, LineError(fault.code, fault.message, about=fault.cell))
+    return parse_row(number, names, [cell if isinstance(cell, str) else "" for cell in cells])
+
+
 def parse_row(number: int, names: Sequence[str], row: Sequence[str]) -> ParsedLine:
     if len(row) != len(names):
         message = f"it has {len(row)} cells where the header names {len(names)}"
         return ParsedLine(number, None, LineError("cell_count", message, about=str(len(names))))
-    cells = {name: remove_apostrophe(cell) for name, cell in zip(names, row, strict=True) if cell.strip()}
+    cells = {name: remove_apostrophe(cell) for name, cell in zip(names, row, strict=True) if name and cell.strip()}
     line: dict[str, object] = dict(cells)
     if "examples" in cells:
         line["examples"] = [remove_apostrophe(example) for example in cells["examples"].splitlines() if example.strip()]

@@ -1,5 +1,6 @@
 """The replies that a ranker may give: add with example questions, edit, retire, import; the first repertoire."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -11,7 +12,15 @@ from online.schemas.replies import EditReply, NewReply
 from online.serving.feedback.events import change_reply
 from online.serving.feedback.retraction import check_not_expired
 from online.serving.predictor import encode
-from online.serving.repertoire.importing import Change, ParsedLine, Plan, PlannedLine
+from online.serving.repertoire.importing import (
+    Change,
+    FileFormat,
+    ParsedFile,
+    ParsedLine,
+    Plan,
+    PlannedLine,
+    parse_file,
+)
 from online.serving.transactions import Transactions
 from online.serving.versions import EncoderConfig
 from online.store.database.values import fold_text
@@ -46,6 +55,7 @@ class Repertoire:
 
     def __init__(self, transactions: Transactions, max_text_chars: int) -> None:
         self.transactions, self.name, self.max_text_chars = transactions, transactions.name, max_text_chars
+        self._turn = asyncio.Lock()
 
     async def add(
         self,
@@ -90,6 +100,11 @@ class Repertoire:
             return [Change(id, None if text == known.text else text, tuple(edit.examples), edit.active)]
 
         return (await self._carry_out([*([text] if text else []), *edit.examples], changes))[0]
+
+    async def parse(self, data: bytes, format: FileFormat) -> ParsedFile:
+        """Read a file of replies, beside the event loop and one at a time: a workbook takes time and memory. Raises BadInput."""
+        async with self._turn:
+            return await asyncio.to_thread(parse_file, data, format)
 
     async def plan(self, lines: Sequence[ParsedLine]) -> list[PlannedLine]:
         """What the lines of a file would change, in order."""

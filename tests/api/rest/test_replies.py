@@ -3,12 +3,14 @@
 import json
 from collections.abc import Iterator
 from datetime import datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from openpyxl import Workbook
 
 from online.cli.access.stopped_service import learn_everything
 from online.evaluation.sources.log_export import LogExport
@@ -213,6 +215,23 @@ def test_ratings_that_stand_are_counted_alike_everywhere(app: FastAPI, curator: 
 
 
 # files
+
+
+def test_a_workbook_is_imported_and_the_answer_names_the_sheets_that_were_not_read(curator: TestClient) -> None:
+    book, file = Workbook(), BytesIO()
+    for row in (["text", "examples"], ["Pens are here.", "Where are pens?\nPens?"]):
+        book.active.append(row)
+    book.create_sheet("Notes")
+    book.save(file)
+    answer = curator.post(f"{REPLIES}:import", params={"format": "xlsx"}, content=file.getvalue()).json()
+    assert (answer["sheet"], answer["other_sheets"], answer["bad"]) == ("Sheet", ["Notes"], 0)
+    assert answer["lines"][0]["examples"] == 2 and answer["lines"][0]["does"] == ["new"]
+
+
+def test_an_older_workbook_is_refused_in_one_sentence(curator: TestClient) -> None:
+    xls = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504)
+    refused = curator.post(f"{REPLIES}:import", params={"format": "xlsx"}, content=xls)
+    assert refused.status_code == 400 and "(.xls), which is not read: save it as .xlsx" in refused.text
 
 
 def test_an_invalid_line_of_an_import_has_its_error_as_a_code_beside_the_sentence(curator: TestClient) -> None:

@@ -1,10 +1,12 @@
 """A file of replies: parsing, invalid lines, and the changes it would make."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from io import BytesIO
 from itertools import count
 
 import pytest
+from openpyxl import Workbook
 
 from online.errors import BadInput
 from online.schemas.replies import LineErrorCode, NewReply, ReplyLine
@@ -38,7 +40,7 @@ def plan_lines(*lines: dict[str, object], examples: tuple[tuple[str, str], ...] 
     """Plan the lines for a repertoire of two replies, one of them retired."""
     data = "\n".join(json.dumps(line) for line in lines).encode()
     return Plan([row("hours", HOURS), row("renew", RENEW, active=False)], examples, new_ids(), 100).plan(
-        parse_file(data, "jsonl")
+        parse_file(data, "jsonl").lines
     )
 
 
@@ -53,7 +55,7 @@ def test_invalid_lines_of_a_jsonl_are_reported_by_number_and_the_others_are_read
     data = (
         b'{"text": "one"}\n\nnonsense\n{"text": "two", "colour": "red"}\n{"id": "a#b", "text": "three"}\n{"id": "x"}\n'
     )
-    lines = parse_file(data, "jsonl")
+    lines = parse_file(data, "jsonl").lines
     assert [(line.number, line.reply is not None) for line in lines] == [
         (1, True),
         (3, False),
@@ -70,13 +72,13 @@ def test_invalid_lines_of_a_jsonl_are_reported_by_number_and_the_others_are_read
 
 
 def test_the_error_of_a_line_has_no_prefix_of_the_validator() -> None:
-    (line,) = parse_file(b'{"id": "..", "text": "two"}', "jsonl")
+    (line,) = parse_file(b'{"id": "..", "text": "two"}', "jsonl").lines
     assert line.error == LineError("not_id", "id: '.' and '..' are not valid ids", "id")
 
 
 def test_usual_mistakes_in_a_line_are_told_without_the_words_of_a_parser() -> None:
     data = b'{"text": 3}\n{"text": "Hi", "examples": ["When?", 4]}\nWe open at nine.\n'
-    number, entry, prose = parse_file(data, "jsonl")
+    number, entry, prose = parse_file(data, "jsonl").lines
     assert number.error == LineError("not_text", '"text" must be text in quotation marks', "text")
     assert entry.error == LineError("not_text", '"examples, entry 2" must be text in quotation marks', "examples", 2)
     assert prose.number == 3 and prose.error is not None and prose.error.code == "not_json"
@@ -101,19 +103,19 @@ def test_usual_mistakes_in_a_line_are_told_without_the_words_of_a_parser() -> No
 def test_an_error_has_a_code_and_the_field_beside_its_sentence(
     line: str, code: LineErrorCode, field: str | None, message: str
 ) -> None:
-    (parsed,) = parse_file(line.encode(), "jsonl")
+    (parsed,) = parse_file(line.encode(), "jsonl").lines
     assert parsed.error == LineError(code, message, field)
 
 
 def test_a_csv_has_one_example_per_line_of_a_cell() -> None:
     data = 'text,id,examples\r\n"Yes, we do.",yes,"Do you?\nReally?"\r\nNo.,,\r\n'.encode("utf-8-sig")
-    first, second = (line.reply for line in parse_file(data, "csv"))
+    first, second = (line.reply for line in parse_file(data, "csv").lines)
     assert first == ReplyLine(id="yes", text="Yes, we do.", examples=["Do you?", "Really?"])
     assert second == ReplyLine(text="No.")
 
 
 def test_invalid_rows_of_a_csv_are_reported_by_their_first_line() -> None:
-    lines = parse_file(b'id,text,active\na,"one\ntwo",true\nb\nc,three,perhaps\n', "csv")
+    lines = parse_file(b'id,text,active\na,"one\ntwo",true\nb\nc,three,perhaps\n', "csv").lines
     assert [(line.number, line.error) for line in lines] == [
         (2, None),
         (4, LineError("cell_count", "it has 1 cells where the header names 3", about="3")),
@@ -134,6 +136,56 @@ def test_a_file_of_another_format_is_refused(data: bytes, format: Format, words:
         parse_file(data, format)
 
 
+def write_workbook(*rows: Sequence[object]) -> bytes:
+    book, file = Workbook(), BytesIO()
+    for row in rows:
+        book.active.append(row)
+    book.create_sheet("Notes")
+    book.save(file)
+    return file.getvalue()
+
+
+def test_a_workbook_has_the_columns_of_a_csv() -> None:
+    rows: list[list[object]] = [
+        ["Text", "ID", "Examples", "Active"],
+        ["At nine.", "hours", "When?\nHow early?", False],
+        [None],
+        ["No.", 7],
+    ]
+    parsed = parse_file(write_workbook(*rows), "xlsx")
+    assert [line.reply for line in parsed.lines] == [
+        ReplyLine(id="hours", text="At nine.", examples=["When?", "How early?"], active=False),
+        ReplyLine(id="7", text="No."),
+    ]
+    assert (parsed.sheet, parsed.others) == ("Sheet", ("Notes",))
+    assert [line.number for line in parsed.lines] == [2, 4]
+
+
+def test_a_cell_of_a_workbook_that_has_no_value_is_the_error_of_its_row() -> None:
+    first, second = parse_file(write_workbook(["text"], ["=UPPER(B2)"], ["No."]), "xlsx").lines
+    assert first.error is not None and (first.error.code, first.error.about) == ("formula_without_value", "A2")
+    assert second.reply == ReplyLine(text="No.")
+
+
+@pytest.mark.parametrize("names", [["text", "text"], ["id"], ["text", "notes"]])
+def test_a_header_without_a_text_or_with_another_or_the_same_name_twice_is_refused(names: list[str]) -> None:
+    with pytest.raises(BadInput, match="text, and any of the others of id, text, examples, active, each once"):
+        parse_file(write_workbook(names, names), "xlsx")
+    with pytest.raises(BadInput, match="text, and any of the others of id, text, examples, active, each once"):
+        parse_file(",".join(names).encode(), "csv")
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_a_csv_of_a_spreadsheet_with_another_delimiter_is_read(mark: str) -> None:
+    (line,) = parse_file(f"text{mark}id\nYes, we do.{mark}yes\n".encode(), "csv").lines
+    assert line.reply == ReplyLine(id="yes", text="Yes, we do.")
+
+
+def test_a_workbook_that_is_sent_as_text_is_refused_with_the_format_to_name() -> None:
+    with pytest.raises(BadInput, match=r"send a workbook .* with format=xlsx"):
+        parse_file(write_workbook(["text"]), "csv")
+
+
 @pytest.mark.parametrize("format", ["jsonl", "csv"])
 def test_a_written_file_reads_back_equal_and_has_no_formulas(format: Format) -> None:
     lines = [
@@ -141,7 +193,7 @@ def test_a_written_file_reads_back_equal_and_has_no_formulas(format: Format) -> 
         ReplyLine(id="apostrophe", text="'tis so"),
     ]
     text = write_file(lines, format)
-    assert [line.reply for line in parse_file(text.encode(), format)] == lines
+    assert [line.reply for line in parse_file(text.encode(), format).lines] == lines
     if format == "csv":
         assert "'=SUM" in text and "'+1?" in text
 

@@ -3,7 +3,7 @@
    choose -> dry run: changes and errors of each line -> import -> learned
 */
 
-import type { FileFormat, RepertoireApi } from '../api';
+import type { ImportFormat, RepertoireApi } from '../api';
 import { Change } from './change.svelte';
 import type { LiveStatus } from '../ui/live_status.svelte';
 import type { ImportAnswer, ImportedLine, LineProblem } from '../schema';
@@ -28,7 +28,12 @@ export function describeProblem(line: number, { code, field, entry, about }: Lin
   return words.problems[code](count(line), where, about ?? '');
 }
 
-export const formatOf = (name: string): FileFormat => (/\.csv$/i.test(name) ? 'csv' : 'jsonl');
+const WORKBOOK = /\.(xls[xmb]?|ods|numbers)$/i; // the service reads .xlsx, and says what the others are
+
+export function formatOf(name: string): ImportFormat {
+  if (WORKBOOK.test(name)) return 'xlsx';
+  return /\.(csv|tsv)$/i.test(name) ? 'csv' : 'jsonl';
+}
 
 export class ReplyImport {
   file = $state.raw<File | null>(null);

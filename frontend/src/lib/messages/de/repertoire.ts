@@ -119,7 +119,7 @@ export const repertoire: Messages['repertoire'] = {
     exportAs: (format) => `Als ${format} exportieren`,
     import: 'Import',
     jsonl: 'JSONL mit einer Antwort pro Zeile:',
-    csv: 'Oder CSV mit denselben Spalten: die Beispiele stehen in einer Zelle, eines pro Zeile.',
+    csv: 'Oder CSV oder eine Excel-Mappe (.xlsx) mit denselben Spalten: die Beispiele stehen in einer Zelle, eines pro Zeile.',
     preview: 'Nur „text“ ist nötig. Sie sehen eine Vorschau, bevor sich etwas ändert.',
     choose: 'Datei auswählen',
     chooseAnother: 'Andere Datei auswählen',
@@ -128,6 +128,7 @@ export const repertoire: Messages['repertoire'] = {
     checking: (name) => `${name} wird geprüft …`,
     changes: (name) => `Änderungen in ${name}`,
     effects: { new: 'neu', changed: 'geändert', unchanged: 'unverändert', invalid: 'ungültig' },
+    sheets: (sheet, others) => `Gelesen wurde das Blatt „${sheet}“. Nicht gelesen: ${others}.`,
     byLine: 'Änderungen pro Zeile',
     line: 'Zeile',
     change: 'Änderung',
@@ -138,6 +139,13 @@ export const repertoire: Messages['repertoire'] = {
       not_csv: (line) => `Zeile ${line} ist kein CSV: Prüfen Sie die Anführungszeichen.`,
       cell_count: (line, _, about) =>
         `Zeile ${line}: Die Zahl der Zellen muss ${about} sein, wie in der ersten Zeile der Datei.`,
+      formula_without_value: (line, _, about) =>
+        `Zeile ${line}: Die Formel in Zelle ${about} wurde nie berechnet. Öffnen Sie die Datei in einer Tabellenkalkulation und speichern Sie sie.`,
+      error_value: (line, _, about) => `Zeile ${line}: Zelle ${about} zeigt einen Fehler.`,
+      number_format: (line, _, about) =>
+        `Zeile ${line}: Zelle ${about} zeigt eine Zahl in einem Format, das nicht gelesen wird. Machen Sie daraus Text.`,
+      no_column: (line, _, about) =>
+        `Zeile ${line}: Zelle ${about} hat einen Wert, aber ihre Spalte hat keinen Namen.`,
       missing: (line, where) => `Zeile ${line}: ${where} fehlt.`,
       unknown_field: (line, where) =>
         `Zeile ${line}: ${where} ist kein bekanntes Feld. Bekannt sind „id“, „text“, „examples“ und „active“.`,

@@ -125,7 +125,7 @@ export const repertoire = {
     exportAs: (format: string) => `Export as ${format}`,
     import: 'Import',
     jsonl: 'JSONL with one reply per line:',
-    csv: 'Or CSV with the same columns: the examples are in one cell, one per line.',
+    csv: 'Or CSV or an Excel workbook (.xlsx) with the same columns: the examples are in one cell, one per line.',
     preview: 'Only “text” is required. You see a preview before anything changes.',
     choose: 'Choose a file',
     chooseAnother: 'Choose another file',
@@ -134,6 +134,8 @@ export const repertoire = {
     checking: (name: string) => `Checking ${name}…`,
     changes: (name: string) => `Changes in ${name}`,
     effects: { new: 'new', changed: 'changed', unchanged: 'unchanged', invalid: 'invalid' },
+    sheets: (sheet: string, others: string) =>
+      `The sheet “${sheet}” was read. Not read: ${others}.`,
     byLine: 'Changes by line',
     line: 'Line',
     change: 'Change',
@@ -146,6 +148,14 @@ export const repertoire = {
       not_csv: (line: string) => `Line ${line} is not CSV: check its quotation marks.`,
       cell_count: (line: string, _: string, about: string) =>
         `Line ${line}: the number of cells has to be ${about}, as in the first line of the file.`,
+      formula_without_value: (line: string, _: string, about: string) =>
+        `Line ${line}: the formula in cell ${about} was never computed. Open the file in a spreadsheet and save it.`,
+      error_value: (line: string, _: string, about: string) =>
+        `Line ${line}: cell ${about} shows an error.`,
+      number_format: (line: string, _: string, about: string) =>
+        `Line ${line}: cell ${about} shows a number in a format that is not read. Make it text.`,
+      no_column: (line: string, _: string, about: string) =>
+        `Line ${line}: cell ${about} has a value, but its column has no name.`,
       missing: (line: string, where: string) => `Line ${line}: ${where} is missing.`,
       unknown_field: (line: string, where: string) =>
         `Line ${line}: ${where} is not a known field. Known are “id”, “text”, “examples” and “active”.`,
