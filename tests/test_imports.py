@@ -69,7 +69,7 @@ def test_imports_only_go_to_lower_layers(path: Path) -> None:
 
 SERVING_LAYERS = [
     {"devices"},
-    {"versions", "disk_space", "exploration"},
+    {"versions", "disk_space", "exploration", "rates"},
     {"version_loader"},
     {"live"},
     {"batcher", "transactions", "event_feed", "answers", "encoder_sources", "exports"},

@@ -29,7 +29,6 @@ from online.api.auth.callers import Callers
 from online.api.auth.cookies import Cookies
 from online.api.auth.exposure import check_exposure
 from online.api.auth.keys import KeyTable
-from online.api.auth.rates import RateLimits
 from online.api.auth.scopes import check_table, require_scope
 from online.api.http.direct import DirectPredictions
 from online.api.http.dispatch import FastPath, fast_handlers
@@ -71,6 +70,7 @@ from online.api.web.compression import Compression
 from online.api.web.server_pages import ServerPages, wants_page
 from online.errors import AlreadyDecided, NotFound, NotServed, OnlineError, QuotaExceeded, TextTooLong
 from online.serving.building import build
+from online.serving.rates import RateLimits
 from online.serving.runtime import Runtime
 from online.settings import Settings, reveal
 
@@ -171,7 +171,7 @@ def create_app(
     app.add_middleware(ContentDecoding)
     callers = Callers(settings, KeyTable(runtime.workspace.store), Cookies(settings, runtime.workspace.keys))
     check_exposure(settings, callers)
-    app.state.callers, app.state.rates = callers, RateLimits(settings)
+    app.state.callers, app.state.rates = callers, runtime.rates
     memory = CallerMemory(callers)
     app.add_middleware(Authentication, memory=memory, rates=app.state.rates)
     app.state.direct = DirectPredictions(runtime, memory, app.state.rates, browser_headers(settings))

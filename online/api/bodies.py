@@ -5,7 +5,7 @@ A field that a native schema does not have is refused, with the field that was p
 """
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, TypeVar, get_args
 
 import msgspec
@@ -15,11 +15,13 @@ from pydantic import AliasChoices, BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import from_json
 
+from online.api.auth.authentication import CALLER
 from online.api.middleware.content_codings import DECODED
 from online.errors import BadInput, TooLarge
 from online.models.encoders.rows import ParsedNumbers
 from online.schemas.predict import PredictRequest
 from online.serving.predictor import NumberRows
+from online.serving.rates import RateLimits
 from online.settings import Settings
 from online.settings.messages import plain_message
 
@@ -54,16 +56,33 @@ async def read_body(request: Request, settings: Settings) -> bytes:
 
 async def read_bytes(request: Request, limit: int, setting: str) -> bytes:
     """The body. Raises TooLarge, which names the setting of the limit; no more than that is read."""
-    announced = request.headers.get("content-length", "0")
-    if announced.isdigit() and int(announced) > limit:
+    announced = announced_bytes(request)
+    if announced > limit:
         raise TooLarge(f"the body has {announced} bytes; at most {limit} are read ({setting})")
     body = bytearray()
-    async for chunk in request.stream():
+    async for chunk in read_chunks(request):
         body += chunk
         if len(body) > limit:
             decoded = f" when it is decoded from {codings}" if (codings := request.scope.get(DECODED)) else ""
             raise TooLarge(f"the body has more than {limit} bytes{decoded} ({setting})")
     return bytes(body)
+
+
+async def read_chunks(request: Request) -> AsyncIterator[bytes]:
+    """The pieces of the body, counted before they are read where their number is announced. Raises QuotaExceeded."""
+    rates: RateLimits = request.app.state.rates
+    caller, announced = request.scope[CALLER], announced_bytes(request)
+    rates.check(caller, bytes=announced)
+    async for chunk in request.stream():
+        if not announced:
+            rates.check(caller, bytes=len(chunk))
+        yield chunk
+
+
+def announced_bytes(request: Request) -> int:
+    """How long the body is, as its sender says; 0 where it is sent in chunks, or in another coding."""
+    announced = request.headers.get("content-length", "")
+    return int(announced) if announced.isdigit() else 0
 
 
 async def read_json(request: Request, settings: Settings) -> bytes:

@@ -61,6 +61,7 @@ from online.serving.processes.journal_copier import JournalCopier
 from online.serving.processes.store_client import StoreClient
 from online.serving.processes.supervisor import Supervisor
 from online.serving.processes.workers import Workers
+from online.serving.rates import RateLimits
 from online.serving.repertoire.repertoire import Repertoire, read_repertoire, starter
 from online.serving.runtime import Runtime
 from online.serving.stream_relay import Copy, StreamRelay
@@ -115,6 +116,7 @@ def build(
         workspace=workspace,
         metrics=metrics,
         disk=builder.disk,
+        rates=builder.rates,
         models=models,
         supervisor=supervisor,
         encoder_tuner=build_tuner(settings, workspace.store, models) if settings.encoder_adapt and is_primary else None,
@@ -228,6 +230,7 @@ class ModelBuilder:
         self.store = StoreClient(
             self.work.submit, partial(start_store_process, settings) if has_store_process else None
         )
+        self.rates = RateLimits(settings)
         self.disk = DiskSpace(partial(measure_space, workspace.state), settings.min_free_bytes, metrics)
 
     def build(self, spec: ModelSettings) -> ModelRuntime:
@@ -255,7 +258,7 @@ class ModelBuilder:
             spec, live, workspace.store, wake_learner, wake_relay, self.new_id, self.disk, self.journal
         )
         recorder = self.work.recorders[spec.name]
-        feedback = Feedback(settings, transactions, self.store, recorder, feed, metrics, self.clock)
+        feedback = Feedback(settings, transactions, self.store, recorder, feed, metrics, self.clock, self.rates)
         holders = self._build_holders(feedback, feed)
         outcomes = OutcomeMarker(feedback, feed, metrics, self.clock, self.is_primary)
         numbers = spec_of(spec.kind).predicts_numbers
@@ -332,7 +335,9 @@ class ModelBuilder:
         shadow = Shadow(live, write_shadows, self.metrics.shadows_dropped.labels(name))
         show_trusted = self.metrics.trusted_version.labels(name).set
         monitor = LiveMonitor(live, create_guard, show_trusted) if transactions.spec.guard != "off" else None
-        return Predictor(self.settings, transactions, self.journal_writer, self.metrics, self.clock, shadow, monitor)
+        return Predictor(
+            self.settings, transactions, self.journal_writer, self.metrics, self.clock, shadow, monitor, self.rates
+        )
 
     def _build_holders(self, feedback: Feedback, feed: EventFeed) -> Holders:
         def on_change(holder: str, state: State, reason: str | None) -> None:

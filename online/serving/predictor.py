@@ -15,6 +15,7 @@ from online.models.encoders.follow_ups import LATEST, add_previous, needs_previo
 from online.models.encoders.rows import VectorEncoder
 from online.models.ranker.other_languages import find_other_languages
 from online.models.ranker.policies import draw_key
+from online.schemas.access.callers import Caller
 from online.schemas.predict import PredictRequest
 from online.serving.batcher import (
     AwaitedRequest,
@@ -29,6 +30,7 @@ from online.serving.exploration import ExplorationShares
 from online.serving.monitoring.live_monitor import LiveMonitor
 from online.serving.monitoring.shadow import AnsweredRequest, Shadow
 from online.serving.prediction_rows import PredictionRecorder, apply_rules
+from online.serving.rates import RateLimits
 from online.serving.transactions import Transactions
 from online.serving.versions import EncoderConfig, ServedVersion, VersionSelector
 from online.settings import Settings
@@ -76,6 +78,7 @@ class Predictor:
         clock: Callable[[], float],
         shadow: Shadow,
         monitor: LiveMonitor | None,
+        rates: RateLimits,
     ) -> None:
         """clock: monotonic seconds. shadow, monitor: receive each request after its answer.
 
@@ -83,7 +86,7 @@ class Predictor:
         """
         self.settings, self.transactions = settings, transactions
         self.spec, self.name, self.live = transactions.spec, transactions.name, transactions.live
-        self.shadow, self.monitor = shadow, monitor
+        self.shadow, self.monitor, self.rates = shadow, monitor, rates
         self.explores = spec_of(self.spec.kind).explores
         self.exploration = ExplorationShares(explore_user_share(self.spec.options), clock)
         self.reads_follow_ups = bool(encoder_options(self.spec.kind, self.spec.options)["language"])
@@ -98,14 +101,15 @@ class Predictor:
         self.batcher = Batcher(lambda: live.current, self.recorder.record, limits, observer, clock, self.load)
 
     async def predict(
-        self, request: PredictRequest, prefix: str = "", selector: VersionSelector = ANY_VERSION
+        self, request: PredictRequest, caller: Caller, prefix: str = "", selector: VersionSelector = ANY_VERSION
     ) -> PredictionResult:
         """Answer a request, and record the answers unless it asks not to, or the disk is too full.
 
         prefix: the ids of the predictions begin with it. Raises what encoding and the batcher
-        raise, and NotLearnedYet if min_offset is not learned in time.
+        raise, NotLearnedYet if min_offset is not learned in time, and QuotaExceeded.
         """
         check_size(request.instances, self.settings)
+        self.rates.check(caller, instances=len(request.instances))
         if request.conversation is not None and (request.user is None or not request.record):
             raise BadInput("a conversation needs a user and recorded predictions")
         if request.after is not None and request.conversation is None:

@@ -26,6 +26,7 @@ from online.serving.processes.encoder_tuner import EncoderTuner
 from online.serving.processes.journal_copier import JournalCopier
 from online.serving.processes.supervisor import Supervisor
 from online.serving.processes.workers import Workers, report_versions
+from online.serving.rates import RateLimits
 from online.settings import Settings
 from online.store.journal_copy import copy_all
 from online.telemetry import Metrics
@@ -50,6 +51,7 @@ class Runtime:
     workspace: Workspace
     metrics: Metrics
     disk: DiskSpace
+    rates: RateLimits
     models: dict[str, ModelRuntime]
     supervisor: Supervisor | None
     encoder_tuner: EncoderTuner | None

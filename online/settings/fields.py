@@ -237,6 +237,28 @@ class Settings(BaseSettings):
     address_requests_per_minute: int = Field(
         6_000, ge=1, description="Most requests without a key from one address in a minute, for each process."
     )
+    instances_per_minute: int = Field(
+        20_000,
+        ge=1,
+        description="Most instances of one visitor or user in a minute, for each process: inputs to predict for, and items of feedback.",
+    )
+    key_instances_per_minute: int = Field(
+        10_000_000, ge=1, description="Most instances with one key in a minute, for each process."
+    )
+    address_instances_per_minute: int = Field(
+        1_000_000, ge=1, description="Most instances without a key from one address in a minute, for each process."
+    )
+    bytes_per_minute: int = Field(
+        20_000_000,
+        ge=1,
+        description="Most bytes of one visitor or user in a minute, for each process: of the bodies of their requests, decoded.",
+    )
+    key_bytes_per_minute: int = Field(
+        4_000_000_000, ge=1, description="Most bytes with one key in a minute, for each process."
+    )
+    address_bytes_per_minute: int = Field(
+        400_000_000, ge=1, description="Most bytes without a key from one address in a minute, for each process."
+    )
     sign_ins_per_minute: int = Field(
         10,
         ge=1,

@@ -11,8 +11,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from online.api.auth.callers import SAFE_METHODS, Callers, read_credentials
 from online.api.auth.locality import PROXY_HEADERS
 from online.api.auth.origins import VISITOR_TOKEN
-from online.api.auth.rates import RateLimits
 from online.schemas.access.callers import Caller
+from online.serving.rates import RateLimits
 
 CALLER = "online.caller"  # key of an ASGI scope
 MAX_REMEMBERED = 10_000  # requests of different credentials whose caller is remembered, for a second at most
@@ -73,5 +73,5 @@ class Authentication:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             caller = scope[CALLER] = await self.memory.find(scope)
-            self.rates.check(caller)
+            self.rates.check(caller, requests=1)
         await self.app(scope, receive, send)

@@ -24,7 +24,6 @@ from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from online.api.auth.callers import Callers, Credentials
-from online.api.auth.rates import RateLimits
 from online.api.auth.scopes import RPCS, Access, check_scope
 from online.api.grpc.calls import Call, Method, Service, parse_host
 from online.api.grpc.feedback import FeedbackService
@@ -33,6 +32,7 @@ from online.api.open_inference.rpc import Inference
 from online.api.tensorflow.rpc import Tensorflow
 from online.errors import BadInput, OnlineError, PreconditionFailed, SetupError
 from online.schemas.access.callers import ANONYMOUS, Caller
+from online.serving.rates import RateLimits
 from online.serving.runtime import Runtime
 from online.telemetry import log_event
 
@@ -142,7 +142,7 @@ class GrpcServer:
         async def handle_message(body: bytes, context: Context) -> bytes:
             call = Call(ANONYMOUS, read_metadata(context), context.time_remaining())
             try:
-                call.caller = await self._find_caller(call.metadata, context.peer())
+                call.caller = await self._find_caller(call.metadata, context.peer(), len(body))
                 message = parse_message(kind, body)
                 check_scope(call.caller, access, model_in(message))
                 answer = await method(message, call)
@@ -159,10 +159,10 @@ class GrpcServer:
 
         return handle_message
 
-    async def _find_caller(self, metadata: Mapping[str, str], peer: str) -> Caller:
-        """Raises QuotaExceeded."""
+    async def _find_caller(self, metadata: Mapping[str, str], peer: str, bytes: int) -> Caller:
+        """bytes: of the message. Raises QuotaExceeded."""
         caller = await self.callers.find(Credentials(metadata, parse_host(peer)))
-        self.rates.check(caller)
+        self.rates.check(caller, requests=1, bytes=bytes)
         return caller
 
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import orjson
 
 from online.api.auth.authentication import CallerMemory
-from online.api.auth.rates import RateLimits
 from online.api.auth.scopes import check_scope
 from online.api.bodies import decode_rows
 from online.api.middleware.content_codings import is_coded
@@ -29,6 +28,7 @@ from online.models.encoders.rows import VectorEncoder
 from online.serving.answers import render_answer
 from online.serving.batcher import PendingRequest
 from online.serving.model_runtime import ModelRuntime
+from online.serving.rates import RateLimits
 from online.serving.runtime import Runtime
 from online.serving.versions import ServedVersion
 
@@ -112,7 +112,7 @@ class Endpoint:
             return False
         try:
             check_scope(caller, "predict", self.name)
-            direct.rates.check(caller)
+            direct.rates.check(caller, 1, len(rows.rows), len(body))
             predictor.submit(request, rows, caller.acts_for(None))
         except OnlineError:  # it is refused again there, with all that belongs to the answer
             return False

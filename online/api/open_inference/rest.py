@@ -109,7 +109,7 @@ async def infer(request: Request, runtime: RuntimeDep, caller: CallerDep, name: 
     check_outputs(model.spec, infer_request.outputs)
     instances = instances_from_tensors(model.spec, infer_request.inputs, runtime.settings.max_instances)
     prediction = PredictRequest(instances=check_not_empty(instances), user=caller.user)
-    predicted = await model.predictor.predict(prediction, selector=selector)
+    predicted = await model.predictor.predict(prediction, caller, selector=selector)
     response = _infer_response(model, infer_request, predicted)
     model.predictor.seconds.observe(time.perf_counter() - started)
     return response

@@ -104,7 +104,7 @@ class Inference:
         inputs = read_inputs(request, settings.max_tensor_elements)
         instances = check_not_empty(instances_from_tensors(model.spec, inputs, settings.max_instances))
         predicted = await model.predictor.predict(
-            PredictRequest(instances=instances, user=call.caller.user), selector=selector
+            PredictRequest(instances=instances, user=call.caller.user), call.caller, selector=selector
         )
         call.set_prediction(predicted)
         response = pb.ModelInferResponse(

@@ -179,7 +179,7 @@ async def answer_question(
     earlier = [message.text()[:most] for message in parsed.messages if message.role == "user"][:-1]
     instance = add_previous(question, earlier) if model.predictor.reads_follow_ups else question
     prediction = PredictRequest(instances=[instance], user=caller.acts_for(read_user(request, parsed)))
-    predicted = await model.predictor.predict(prediction, ID_PREFIX)
+    predicted = await model.predictor.predict(prediction, caller, ID_PREFIX)
     version, text, headers = predicted.served.version, reply_text(predicted.answers[0]), answer_headers(predicted)
     if predicted.lacks_room:
         id = f"{ID_PREFIX}unrecorded-{model.new_id()}"

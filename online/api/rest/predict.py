@@ -43,7 +43,7 @@ async def predict(
     parsed = parse_request(model, body, dialect, caller)
     with dialect.version_errors():
         if isinstance(parsed, PredictRequest):
-            response = await predict_natively(request, model, runtime, selector, parsed)
+            response = await predict_natively(request, model, runtime, selector, parsed, caller)
         else:
             response = await dialect.predict(model, selector, parsed, caller)
     model.predictor.seconds.observe(time.perf_counter() - started)
@@ -115,8 +115,9 @@ async def predict_natively(
     runtime: Runtime,
     selector: VersionSelector,
     parsed: PredictRequest,
+    caller: Caller,
 ) -> Response:
-    predicted = await model.predictor.predict(parsed, selector=selector)
+    predicted = await model.predictor.predict(parsed, caller, selector=selector)
     served = predicted.served
     most = runtime.settings.max_candidates
     signed_urls: SignedUrls = request.app.state.signed_urls

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse
 from starlette.requests import ClientDisconnect
 
+from online.api.bodies import announced_bytes, read_chunks
 from online.api.dependencies import RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response
 from online.api.rest.report_language import VARY, LanguageDep
@@ -72,7 +73,7 @@ async def upload_log(
     """
     check_upload(name, models, label, format)
     runtime.disk.check_room()
-    announced = request.headers.get("content-length", "0")
+    announced = announced_bytes(request)
     replay = ReplayRequest(
         name=name,
         file=make_file_name(name),
@@ -86,8 +87,8 @@ async def upload_log(
         features=tuple(features),
         baseline=baseline,
     )
-    chunks = read_chunks(request)
-    id = await runtime.replays.submit(replay, chunks, int(announced) if announced.isdigit() else 0)
+    chunks = read_upload(request)
+    id = await runtime.replays.submit(replay, chunks, announced)
     headers = {"Location": f"/v1/replays/{id}", "Retry-After": RETRY_AFTER_S}
     return json_response(runtime.replays.load(id).model_dump(), 202, headers)
 
@@ -103,9 +104,9 @@ def check_upload(name: str, models: list[str], label: str, format: str) -> None:
         )
 
 
-async def read_chunks(request: Request) -> AsyncIterator[bytes]:
+async def read_upload(request: Request) -> AsyncIterator[bytes]:
     try:
-        async for chunk in request.stream():
+        async for chunk in read_chunks(request):
             yield chunk
     except ClientDisconnect:
         raise BadInput("the upload ended early; nothing of it was kept").because("upload_cut_off") from None

@@ -76,7 +76,9 @@ async def predict_tensors(
 ) -> Response:
     """Predict for `instances` or `inputs`; the answer has `predictions` or `outputs`."""
     find_signature(model.spec, read_signature_name(document), PREDICT)
-    predicted = await model.predictor.predict(_request(read_instances(model.spec, document), caller), selector=selector)
+    predicted = await model.predictor.predict(
+        _request(read_instances(model.spec, document), caller), caller, selector=selector
+    )
     outputs = output_tensors(model.spec.kind, predicted.answers)
     write = write_columns if "inputs" in document else write_rows
     return _tensor_response(predicted, write(outputs))
@@ -142,7 +144,7 @@ async def _predict_examples(
     find_signature(model.spec, read_signature_name(document), method)
     with VersionErrors():
         examples = _request(read_examples(model.spec, document), caller)
-        predicted = await model.predictor.predict(examples, selector=selector)
+        predicted = await model.predictor.predict(examples, caller, selector=selector)
     response = _tensor_response(predicted, write(predicted.answers))
     model.predictor.seconds.observe(time.perf_counter() - started)
     return response

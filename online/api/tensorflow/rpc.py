@@ -103,7 +103,7 @@ class Tensorflow:
         started = time.perf_counter()
         with VersionErrors():
             predicted = await model.predictor.predict(
-                PredictRequest(instances=instances, user=call.caller.user), selector=selector
+                PredictRequest(instances=instances, user=call.caller.user), call.caller, selector=selector
             )
         model.predictor.seconds.observe(time.perf_counter() - started)
         call.set_prediction(predicted)

@@ -24,6 +24,7 @@ from online.serving.feedback.recording import FeedbackRecorder, prepare_item, un
 from online.serving.predictor import encode
 from online.serving.processes.store_client import StoreClient
 from online.serving.processes.store_messages import NewFeedback, RetractFeedback, SubmitFeedback, Work
+from online.serving.rates import RateLimits
 from online.serving.transactions import Transactions
 from online.serving.versions import EncoderConfig
 from online.settings import Settings
@@ -52,10 +53,11 @@ class Feedback:
         feed: EventFeed,
         metrics: Metrics,
         clock: Callable[[], float],
+        rates: RateLimits,
     ) -> None:
         """store: where feedback is committed. recorder: for what this process commits itself."""
         self.settings, self.transactions, self.metrics, self.clock = settings, transactions, metrics, clock
-        self.store, self.recorder, self.feed = store, recorder, feed
+        self.store, self.recorder, self.feed, self.rates = store, recorder, feed, rates
         self.spec, self.name, self.influence = transactions.spec, transactions.name, recorder.influence
         self.acknowledged: deque[tuple[int, str, float]] = deque(maxlen=MAX_ACKNOWLEDGED)
         self.on_overtaken: Callable[[int], None] = lambda learned_until: None
@@ -64,10 +66,12 @@ class Feedback:
         self, items: Sequence[FeedbackItem], caller: Caller, slot: tuple[str, int] | None = None
     ) -> list[Receipt]:
         """Store all items or none: an error names the item, and nothing of the request is kept.
+        Raises QuotaExceeded.
 
         slot: of a single item, the key and the turn of its feedback slot.
         """
         check_items(items, self.spec, self.settings)
+        self.rates.check(caller, instances=len(items))
         new_id = self.transactions.new_id
         chosen = [item.id is not None for item in items]
         items = [

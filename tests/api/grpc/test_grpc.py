@@ -609,3 +609,21 @@ def clear_json_names(message: descriptor_pb2.DescriptorProto) -> None:
         each.ClearField("json_name")
     for nested in message.nested_type:
         clear_json_names(nested)
+
+
+def test_instances_and_bytes_of_a_key_are_limited_over_grpc(start: Start) -> None:
+    service = start(MODELS, grpc_port=0, key_instances_per_minute=4, key_bytes_per_minute=2_000)
+    scopes = ["predict", "feedback", "teach"]
+    made = service.http.post("/v1/keys", json={"name": "eager", "scopes": scopes}).json()["key"]
+    rpcs, metadata = RpcClients(service), (("authorization", f"Bearer {made}"),)
+    two = tfs.PredictRequest(model_spec=spec("lab"), inputs={"x": tensor(LEFT, RIGHT)})
+    item = ours.Item(input=numbers(LEFT), label="a")
+    rpcs.prediction.Predict(two, timeout=WAIT_S, metadata=metadata)
+    rpcs.feedback.Give(ours.GiveRequest(model="lab", feedback=[item]), timeout=WAIT_S, metadata=metadata)
+    with pytest.raises(grpc.RpcError) as refused:
+        rpcs.prediction.Predict(two, timeout=WAIT_S, metadata=metadata)
+    assert "more than 4 instances in a minute (key_instances_per_minute)" in str(refused.value.details())
+    wide = tfs.PredictRequest(model_spec=spec("lab"), inputs={"x": tensor(*[LEFT] * 300)})
+    with pytest.raises(grpc.RpcError) as refused:
+        rpcs.prediction.Predict(wide, timeout=WAIT_S, metadata=metadata)
+    assert refused.value.code() is CODE.RESOURCE_EXHAUSTED and "(key_bytes_per_minute" in str(refused.value.details())

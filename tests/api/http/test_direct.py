@@ -193,6 +193,22 @@ def test_nothing_gets_past_hosts_origins_scopes_and_rates(tmp_path: Path) -> Non
     run(tmp_path, work, key_requests_per_minute=12)
 
 
+@pytest.mark.parametrize(
+    ("setting", "most"), [("key_instances_per_minute", 12), ("key_bytes_per_minute", 12 * len(BODY))]
+)
+def test_instances_and_bytes_are_counted_where_requests_are_answered_directly(
+    tmp_path: Path, setting: str, most: int
+) -> None:
+    async def work(server: Server) -> None:
+        key = create_key(server.app.state.runtime.workspace.store, "eager", ["predict"]).secret
+        sent = [(await server.send(request(BODY, f"Authorization: Bearer {key}")))[0] for _ in range(14)]
+        assert [status for status, _, _ in sent] == [200] * 12 + [429] * 2
+        assert setting in sent[-1][2]["error"] and 1 <= int(sent[-1][1]["retry-after"]) <= 61
+        assert len(server.asgi) < 14, "some were answered directly"
+
+    run(tmp_path, work, **{setting: most})
+
+
 def test_pages_with_the_widget_go_through_the_application_each_visitor_apart(tmp_path: Path) -> None:
     origin = "https://shop.example.com"
 

@@ -1,0 +1,103 @@
+"""Rate limits: how many requests, instances and bytes a key, a visitor, a user or an address may send in a minute.
+
+Instances are inputs to predict for, or items of feedback. Bytes are those of bodies, decoded. What is refused does not count.
+Counts are kept for the present minute only, in the memory of each process. IPv6 addresses count by their /64 network,
+which one client usually has to itself. Programs on this machine are not limited.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from online.errors import QuotaExceeded
+from online.schemas.access.callers import Caller, network_of
+from online.settings import Settings
+
+WINDOW_S = 60
+MAX_COUNTED = 200_000  # callers and addresses in one minute; further ones share one count
+UNLIMITED = ("local", "admin", "service")
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What may be sent in a minute. settings: the names of its three settings."""
+
+    requests: int
+    instances: int
+    bytes: int
+    settings: tuple[str, str, str]
+
+
+@dataclass(slots=True)
+class Used:
+    """What was sent in this minute."""
+
+    requests: int = 0
+    instances: int = 0
+    bytes: int = 0
+
+
+class RateLimits:
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
+        """clock: seconds."""
+        self.settings, self.clock = settings, clock
+        self._window = 0
+        self._used = dict[str, Used]()
+        self._of_key, self._of_person, self._of_address = (
+            read_quota(settings, who) for who in ("key_", "", "address_")
+        )
+
+    def check(self, caller: Caller, requests: int = 0, instances: int = 0, bytes: int = 0) -> None:
+        """Count what a caller sends. Raises QuotaExceeded, and counts nothing."""
+        if caller.id in UNLIMITED:
+            return
+        if caller.id.startswith("key:"):
+            self._count(caller.id, self._of_key, requests, instances, bytes)
+            return
+        if caller.user is not None:
+            self._count(caller.id, self._of_person, requests, instances, bytes)
+        self._count(f"address {network_of(caller.address)}", self._of_address, requests, instances, bytes)
+
+    def check_sign_in(self, caller: Caller) -> None:
+        """Count an attempt to sign in. Raises QuotaExceeded."""
+        used, most = self._find(f"sign-in {network_of(caller.address)}"), self.settings.sign_ins_per_minute
+        if used.requests >= most:
+            raise self._refuse("requests", 1, most, "sign_ins_per_minute")
+        used.requests += 1
+
+    def _count(self, name: str, quota: Quota, requests: int, instances: int, bytes: int) -> None:
+        used = self._find(name)
+        if requests and used.requests + requests > quota.requests:
+            raise self._refuse("requests", requests, quota.requests, quota.settings[0])
+        if instances and used.instances + instances > quota.instances:
+            raise self._refuse("instances", instances, quota.instances, quota.settings[1])
+        if bytes and used.bytes + bytes > quota.bytes:
+            raise self._refuse("bytes", bytes, quota.bytes, quota.settings[2])
+        used.requests += requests
+        used.instances += instances
+        used.bytes += bytes
+
+    def _find(self, name: str) -> Used:
+        """What was counted of a caller or an address in the present minute."""
+        window = int(self.clock() // WINDOW_S)
+        if window != self._window:
+            self._window, self._used = window, {}
+        used = self._used.get(name)
+        if used is None:
+            used = self._used.setdefault(name if len(self._used) < MAX_COUNTED else "all others", Used())
+        return used
+
+    def _refuse(self, unit: str, amount: int, most: int, setting: str) -> QuotaExceeded:
+        retry_after_s = int((self._window + 1) * WINDOW_S - self.clock()) + 1
+        if amount > most:
+            text = f"one request has {amount} {unit}, and all of a minute may have {most} ({setting}); send fewer at a time"
+        else:
+            text = f"more than {most} {unit} in a minute ({setting}); try again later"
+        return QuotaExceeded(text, retry_after_s)
+
+
+def read_quota(settings: Settings, who: str) -> Quota:
+    """who: how the names of the settings begin."""
+    names = f"{who}requests_per_minute", f"{who}instances_per_minute", f"{who}bytes_per_minute"
+    requests, instances, bytes = (getattr(settings, name) for name in names)
+    return Quota(requests, instances, bytes, names)
