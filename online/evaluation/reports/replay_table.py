@@ -150,13 +150,16 @@ def describe_report(report: ReplayReport, named: bool) -> Iterator[str]:
         yield f"{name}{IN_ENGLISH('by_construction')}"
     yield from (f"{name}{line}" for line in describe_known(report, IN_ENGLISH))
     yield from (f"{name}{line}" for line in describe_settings([report]))
-    yield f"{name}{report.events:,} events, {report.examples_per_second:,.0f} examples/s, state {report.state_sha256}"
+    events = IN_ENGLISH.number(report.events, "event|events")
+    yield f"{name}{events}, {report.examples_per_second:,.0f} examples/s, state {report.state_sha256}"
     if report.same_answers is not None:
         yield f"{name}{report.same_answers:,} of {report.asked:,} answers as they were served"
     if report.bad:
-        yield f"{name}{report.bad:,} lines could not be used: {'; '.join(report.unusable.get('first', ()))}"
+        lines = IN_ENGLISH("unusable", count=report.bad)
+        yield f"{name}{lines}: {'; '.join(report.unusable.get('first', ()))}"
     for reason, count in report.refused.items():
-        yield f"{name}{count:,} examples were judged and not learned: {reason}"
+        examples = IN_ENGLISH.number(count, "example was|examples were")
+        yield f"{name}{examples} judged and not learned: {reason}"
     if report.contents_from:
         yield f"{name}{describe_expired(report.contents_from)}"
     if report.left_out:
@@ -164,7 +167,8 @@ def describe_report(report: ReplayReport, named: bool) -> Iterator[str]:
     yield from (f"{name}{line}" for line in describe_columns(report.columns))
     if report.baseline_skipped:
         yield f"{name}{describe_skipped(report.baseline_skipped)}"
-    yield f"{name}{len(report.drift)} drift alarms{':' if report.drift else ''}"
+    alarms = IN_ENGLISH.number(len(report.drift), "drift alarm|drift alarms")
+    yield f"{name}{alarms}{':' if report.drift else ''}"
     yield from map(describe_alarm, report.drift)
 
 

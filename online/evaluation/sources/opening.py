@@ -5,6 +5,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -146,7 +147,7 @@ def _describe(name: str, reads: ReadOptions) -> Source:
         return replace(made, survey=find_survey(path, format, reads))
     if format in ("csv", "parquet"):
         return describe_table(made, path)
-    kind, size = find_input_kind(parse_json(first, name, 1).get("input"), name)
+    kind, size = find_input_kind(read_first_example(path, name, first, reads.limits).get("input"), name)
     return replace(made, input=kind, size=size)
 
 
@@ -188,9 +189,13 @@ def _guess_format(first: str) -> str:
     """Return the format of a file whose name does not show it: `label |features` is Vowpal Wabbit's."""
     if not is_json(first):
         return "vw" if "|" in first and "," not in first.partition("|")[0] else "jsonl"
-    if "_label_cost" in parse_json(first, "", 1):
+    try:
+        line = parse_json(first, "", 1)
+    except BadInput:  # told with its number where the lines are read
+        return "jsonl"
+    if "_label_cost" in line:
         return "dsjson"
-    return "online" if str(parse_json(first, "", 1).get("format", "")).startswith("online-log/") else "jsonl"
+    return "online" if str(line.get("format", "")).startswith("online-log/") else "jsonl"
 
 
 def _parse_header(first: str, name: str) -> dict[str, Any]:
@@ -205,6 +210,19 @@ def _parse_header(first: str, name: str) -> dict[str, Any]:
 def read_first_line(path: Path, limits: ReadLimits) -> str:
     with open_text(path, limits) as (file, _):
         return next((line for line in file if line.strip()), "")
+
+
+def read_first_example(path: Path, name: str, first: str, limits: ReadLimits) -> dict[str, Any]:
+    """Return the first line that is an example, among the first SURVEYED_ROWS, for what its input shows.
+
+    Raises BadInput about the first line of the file where there is none.
+    """
+    with open_text(path, limits) as (file, _):
+        for line in islice(file, SURVEYED_ROWS):
+            with suppress(BadInput):
+                if isinstance((example := parse_json(line, name, 1)).get("input"), (str, list, dict)):
+                    return example
+    return parse_json(first, name, 1)
 
 
 def spool_stdin() -> Path:

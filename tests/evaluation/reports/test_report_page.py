@@ -120,14 +120,19 @@ def test_no_language_lacks_a_sentence_a_value_or_a_word() -> None:
 
 
 def fields_of(text: str) -> list[tuple[str, str | None]]:
-    """The placeholders of a sentence, each with the format of its number."""
-    return sorted((name, spec) for _, name, spec, _ in Formatter().parse(text) if name is not None)
+    """The placeholders of a sentence, each with the format of its number; one with a noun counts once."""
+    fields = [(name, spec) for _, name, spec, _ in Formatter().parse(text) if name is not None]
+    return sorted(
+        (name, "noun" if "|" in (spec or "") else spec) for name, spec in fields if not str(spec).startswith("!")
+    )
 
 
 def test_numbers_are_as_the_readers_of_a_language_write_them() -> None:
     english, german = ALL_WORDS
     assert english.number(12345.678, ",.1f") == "12,345.7" and german.number(12345.678, ",.1f") == "12.345,7"
     assert german.number(0.123, ".1%") == "12,3\u00a0%" and german.figure(None, ".1%") == "–"
+    assert english("unusable", count=1) == "1 line could not be used"
+    assert german("unusable", count=1234) == "1.234 Zeilen waren unbrauchbar"
     assert german("and_more", names="a.b,c", count=1234) == "a.b,c und 1.234 weitere"  # a name stays as it is
     at = datetime(2026, 11, 24, 9, 5, 1)
     assert (english.moment(at), german.moment(at)) == ("2026-11-24 09:05:01", "24.11.2026 09:05:01")

@@ -281,3 +281,13 @@ def test_reading_a_csv_with_a_byte_order_mark_and_crlf_names_its_columns(tmp_pat
     (tmp_path / "b.csv").write_bytes("\ufeffx,y\r\n1,a\r\n2,b\r\n".encode())
     source = open_source(str(tmp_path / "b.csv"), ReadOptions(label="y"))
     assert [line.instance for line in source.lines() if isinstance(line, LoggedPrediction)] == [{"x": 1.0}, {"x": 2.0}]
+
+
+def test_a_first_line_that_cannot_be_used_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    rows = [json.dumps({"input": {"x": number % 2}, "label": "ab"[number % 2]}) for number in range(20)]
+    for first in ('{"input": {"x": NaN}, "label": "a"}', "no JSON", '{"input": null, "label": "a"}'):
+        path.write_text("\n".join([first, *rows]))
+        bad = BadLines(max_ratio=0.1)
+        examples = [*open_source(str(path), ReadOptions(max_bad_ratio=0.1))._rows(bad, lambda share: None)]
+        assert len(examples) == 20 and bad.count == 1 and "line 1" in bad.first[0]

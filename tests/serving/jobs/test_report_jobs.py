@@ -227,7 +227,7 @@ def test_a_failed_report_is_explained_once_and_the_next_attempt_succeeds(start: 
 
     error = until(failed_response, what="the reason").json()["error"]
     assert "could not be written" in error and "-9" in error
-    assert "1 examples and 1 events" in wait_for_report(service).text
+    assert "1 example and 1 event, replayed" in wait_for_report(service).text
     names = sorted(path.name for path in (service.state / "reports" / "numbers").iterdir())
     assert names == ["1.de.html", "1.html"]
 

@@ -18,9 +18,9 @@ ENGLISH = {
     "numbers_of": "The numbers of: {title}",
     "learned_state": "Learned state",
     "subtitle.none": "no model could be replayed",
-    "subtitle": "{examples:,} examples and {events:,} events, replayed in the order in which they happened",
+    "subtitle": "{examples:example|examples} and {events:event|events}, replayed in the order in which they happened",
     "subtitle.interrupted": "interrupted: results so far",
-    "unusable": "{count:,} lines could not be used",
+    "unusable": "{count:line|lines} could not be used",
     "expired": EXPIRED,
     "left_out.one": "without the column {names}",
     "left_out.many": "without the columns {names}",
@@ -64,7 +64,7 @@ ENGLISH = {
     "making.percent": "{percent} %, {step}",
     "making.ahead.one": ", after {count} other",
     "making.ahead.many": ", after {count} others",
-    "making.events": ": {done:,} of {total:,} events",
+    "making.events": ": {done:,} of {total:event|events}",
     "making.left": ", about {time} left",
     "step.waiting for its turn": "waiting for its turn",
     "step.starting": "starting",
@@ -121,7 +121,7 @@ ENGLISH = {
     ),
     # warnings
     "warn.interrupted": "The replay was interrupted: these are the results so far.",
-    "warn.few": "Only {count:,} answers could be judged, which is too few to rely on: use at least {enough}.",
+    "warn.few": "Only {count:answer|answers} could be judged, which is too few to rely on: use at least {enough}.",
     "warn.none_better": "None of the {count} models is better beyond chance than {guesser} ({share:.1f} %).",
     "warn.none_nearer": (
         "None of the {count} models is nearer to the truth beyond chance than {guesser}, which is off by {error:.4g}."
@@ -134,9 +134,9 @@ ENGLISH = {
         "The accuracy of {name} fell from {before:.1f} % to {after:.1f} % between events {first:,} and {last:,} and came "
         "back: {now:.1f} % since."
     ),
-    "warn.few_since": "That rests on only {count:,} answers, so look again.",
+    "warn.few_since": "That rests on only {count:answer|answers}, so look again.",
     "warn.unusable": (
-        "{count:,} lines could not be used, {share:.1f} % of the log: what they held is not in these figures."
+        "{count:line|lines} could not be used, {share:.1f} % of the log: what {count:!it|they} held is not in these figures."
     ),
     "warn.orphans.one": (
         "{count:,} event was not learned: it names a prediction that does not stand before it in the log, so the state is not "
@@ -155,7 +155,7 @@ ENGLISH = {
     "remedy.many": "What has helped on such data: {others}, or {last}.",
     # what to do next
     "next.nothing": "Nothing needs to be done: go on collecting feedback, and look at the report again.",
-    "next.collect": "Collect about {count:,} more judged answers before you decide anything.",
+    "next.collect": "Collect about {count:more judged answer|more judged answers} before you decide anything.",
     "next.other_model": ("Try another kind of model, and check that the inputs say something about the right answers."),
     "next.look": (
         "Look at what changed around event {event:,}{served}: new questions, another labelling, or wrong feedback."
@@ -198,7 +198,7 @@ ENGLISH = {
     "key.guesser": "Best simple baseline",
     "key.not_comparable": "not comparable: a thumb up makes the given answer the known right one",
     "key.judged": "Judged answers",
-    "key.judged_note": "{events:,} events",
+    "key.judged_note": "{events:event|events}",
     # which answers a figure is of
     "basis.judged.one": "of {count:,} judged answer",
     "basis.judged.many": "of {count:,} judged answers",
@@ -209,7 +209,7 @@ ENGLISH = {
         "of {count:,} of the {judged:,} judged answers, without most with a thumb down; {name} has {figure} there"
     ),
     "basis.newest": "of the newest {count:,} judged answers",
-    "basis.served": "of {count:,} rated answers that were served",
+    "basis.served": "of {count:rated answer that was|rated answers that were} served",
     "basis.short": "of {count:,}",
     # tables
     "table.overall": "Overall",
@@ -282,7 +282,7 @@ ENGLISH = {
         "({low:+.2f} to {high:+.2f} 95 % interval, valid at every moment, decided after {count:,})"
     ),
     "same_answers": "{name} gave {same:,} of {asked:,} answers as they were served.",
-    "users": "{count:,} users gave feedback; the most active gave {share:.0%} of it.",
+    "users": "{count:user|users} gave feedback; the most active gave {share:.0%} of it.",
     # matrices
     "confusion": "Confusion matrix ({name})",
     "confusion.across": "answered",
@@ -308,7 +308,7 @@ ENGLISH = {
     ),
     # plots
     "plot.learning": "Learning curve",
-    "plot.learning_caption": "Each point is the mean over a stretch of {width:,} examples.",
+    "plot.learning_caption": "Each point is the mean over a stretch of {width:example|examples}.",
     "plot.bands": "Bands are 95 % intervals (Wilson).",
     "plot.band_of_best": "The band around {name} is its 95 % interval (Wilson). Point at the plot to read its figures.",
     "plot.until": "up to example {until:,}",

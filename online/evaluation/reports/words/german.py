@@ -16,9 +16,9 @@ GERMAN = {
     "numbers_of": "Die Zahlen zu: {title}",
     "learned_state": "Gelernter Zustand",
     "subtitle.none": "kein Modell konnte nachgespielt werden",
-    "subtitle": "{examples:,} Beispiele und {events:,} Ereignisse, nachgespielt in der Reihenfolge, in der sie geschahen",
+    "subtitle": "{examples:Beispiel|Beispiele} und {events:Ereignis|Ereignisse}, nachgespielt in der Reihenfolge, in der sie geschahen",
     "subtitle.interrupted": "abgebrochen: Ergebnisse bis dahin",
-    "unusable": "{count:,} Zeilen waren unbrauchbar",
+    "unusable": "{count:Zeile war|Zeilen waren} unbrauchbar",
     "expired": (
         "Inhalte gibt es ab Ereignis {contents_from:,}: die davor sind abgelaufen (event_retention_days), daher lernt sie "
         "hier kein Modell"
@@ -65,7 +65,7 @@ GERMAN = {
     "making.percent": "{percent}\u00a0%, {step}",
     "making.ahead.one": ", {count} andere Auswertung davor",
     "making.ahead.many": ", {count} andere Auswertungen davor",
-    "making.events": ": {done:,} von {total:,} Ereignissen",
+    "making.events": ": {done:,} von {total:Ereignis|Ereignissen}",
     "making.left": ", noch etwa {time}",
     "step.waiting for its turn": "wartet",
     "step.starting": "startet",
@@ -131,7 +131,7 @@ GERMAN = {
     # warnings
     "warn.interrupted": "Das Nachspielen wurde abgebrochen: Dies sind die Ergebnisse bis dahin.",
     "warn.few": (
-        "Nur {count:,} Antworten konnten beurteilt werden. Darauf ist kein Verlass: Es sollten mindestens {enough} sein."
+        "Nur {count:Antwort konnte|Antworten konnten} beurteilt werden. Darauf ist kein Verlass: Es sollten mindestens {enough} sein."
     ),
     "warn.none_better": ("Gegenüber {guesser} ({share:.1f} %) ist keines der {count} Modelle nachweislich besser."),
     "warn.none_nearer": (
@@ -146,9 +146,9 @@ GERMAN = {
         "Die Trefferquote von {name} fiel zwischen den Ereignissen {first:,} und {last:,} von {before:.1f} % auf "
         "{after:.1f} % und erholte sich: seitdem {now:.1f} %."
     ),
-    "warn.few_since": "Das beruht auf nur {count:,} Antworten; sehen Sie also wieder nach.",
+    "warn.few_since": "Das beruht auf nur {count:Antwort|Antworten}; sehen Sie also wieder nach.",
     "warn.unusable": (
-        "{count:,} Zeilen waren unbrauchbar, {share:.1f} % des Logs: Ihr Inhalt ist in diesen Zahlen nicht enthalten."
+        "{count:Zeile war|Zeilen waren} unbrauchbar, {share:.1f} % des Logs: Ihr Inhalt ist in diesen Zahlen nicht enthalten."
     ),
     "warn.orphans.one": (
         "{count:,} Ereignis wurde nicht gelernt: Es nennt eine Vorhersage, die im Log nicht davor steht; der Zustand ist "
@@ -169,7 +169,7 @@ GERMAN = {
     "remedy.many": "Was bei solchen Daten geholfen hat: {others} oder {last}.",
     # what to do next
     "next.nothing": "Es ist nichts zu tun: Sammeln Sie weiter Rückmeldungen, und sehen Sie später wieder nach.",
-    "next.collect": "Sammeln Sie etwa {count:,} weitere beurteilte Antworten, bevor Sie etwas entscheiden.",
+    "next.collect": "Sammeln Sie etwa {count:weitere beurteilte Antwort|weitere beurteilte Antworten}, bevor Sie etwas entscheiden.",
     "next.other_model": (
         "Versuchen Sie es mit einer anderen Art von Modell, und prüfen Sie, ob die Eingaben etwas über die richtigen "
         "Antworten sagen."
@@ -217,7 +217,7 @@ GERMAN = {
     "key.guesser": "Bester Vergleichswert",
     "key.not_comparable": "nicht vergleichbar: Ein Daumen nach oben macht die gegebene Antwort zur bekannten richtigen",
     "key.judged": "Beurteilte Antworten",
-    "key.judged_note": "{events:,} Ereignisse",
+    "key.judged_note": "{events:Ereignis|Ereignisse}",
     # which answers a figure is of
     "basis.judged.one": "von {count:,} beurteilten Antwort",
     "basis.judged.many": "von {count:,} beurteilten Antworten",
@@ -229,7 +229,7 @@ GERMAN = {
         "{figure}"
     ),
     "basis.newest": "von den neuesten {count:,} beurteilten Antworten",
-    "basis.served": "von {count:,} bewerteten Antworten, die der Dienst gab",
+    "basis.served": "von {count:bewerteten Antwort|bewerteten Antworten}, die der Dienst gab",
     "basis.short": "von {count:,}",
     # tables
     "table.overall": "Insgesamt",
@@ -303,7 +303,7 @@ GERMAN = {
         "(95-%-Intervall: {low:+.2f} bis {high:+.2f}, jederzeit gültig, entschieden nach {count:,})"
     ),
     "same_answers": "{name} gab {same:,} von {asked:,} Antworten genauso wie damals.",
-    "users": "{count:,} Personen gaben Feedback; {share:.0%} davon kam von der aktivsten.",
+    "users": "{count:Person gab|Personen gaben} Feedback; {share:.0%} davon kam von der aktivsten.",
     # matrices
     "confusion": "Verwechslungsmatrix ({name})",
     "confusion.across": "Antwort",
@@ -330,7 +330,7 @@ GERMAN = {
     ),
     # plots
     "plot.learning": "Lernkurve",
-    "plot.learning_caption": "Jeder Punkt ist das Mittel eines Abschnitts von {width:,} Beispielen.",
+    "plot.learning_caption": "Jeder Punkt ist das Mittel eines Abschnitts von {width:Beispiel|Beispielen}.",
     "plot.bands": "Die Bänder sind 95-%-Intervalle (Wilson).",
     "plot.band_of_best": "Das Band um {name} ist sein 95-%-Intervall (Wilson). Zeigen Sie auf die Grafik, um die Werte zu lesen.",
     "plot.until": "bis Beispiel {until:,}",

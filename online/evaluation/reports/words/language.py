@@ -29,13 +29,17 @@ SWAPPED = str.maketrans(",.", ".,")
 class NumberFormatter(Formatter):
     """Formats as `str.format` does, with the numbers of a language: `de` writes 1.234,5.
 
-    A number and its percent sign stay in one line.
+    A number and its percent sign stay in one line. `{count:line|lines}` is 1 line or 1,234 lines, and `{count:!it|they}` the word alone.
     """
 
     def __init__(self, language: Language) -> None:
         self.language = language
 
     def format_field(self, value: Any, format_spec: str) -> str:
+        if "|" in format_spec:
+            one, _, many = format_spec.removeprefix("!").partition("|")
+            noun = one if value == 1 else many
+            return noun if format_spec.startswith("!") else f"{self.format_field(value, ',')} {noun}"
         text: str = super().format_field(value, format_spec)
         if isinstance(value, str):
             return text
