@@ -7,6 +7,7 @@ request --> WidgetAccess --> BrowserHeaders --> ErrorResponses --> BrowserRules 
                                             Runtime (models, learner, jobs)
 """
 
+import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -117,6 +118,8 @@ REFUSAL_HEADERS = {
 }
 # answers with secrets, or with the words of one user, are never compressed
 UNCOMPRESSED = (conversations, feedback_links, session, key_routes, holder_routes)
+
+NO_FREE_FILES = errno.EMFILE, errno.ENFILE
 
 
 class Application(FastAPI):
@@ -302,5 +305,7 @@ def _handle_errors(app: FastAPI, runtime: Runtime) -> None:
 
     @app.exception_handler(Exception)
     async def report_failure(request: Request, error: Exception) -> Response:
+        if isinstance(error, OSError) and error.errno in NO_FREE_FILES:
+            return refuse(request, 503, "the service can open no more files (ulimit -n); try again later", error)
         text = f"internal error: {type(error).__name__}; the log of the service has the details"
         return refuse(request, 500, text, error)

@@ -69,3 +69,14 @@ def test_a_roll_back_is_acknowledged_where_no_file_can_be_opened_after_it(
         assert answer.status_code == 200, answer.text
         assert model.snapshots.frozen() is not None
     assert "the version is swapped in later" in caplog.messages
+
+
+def test_what_cannot_be_done_without_a_file_is_refused_in_words(chat: Service) -> None:
+    before = chat.versions("chat")
+    with no_free_files(chat):
+        answer = chat.http.post(f"{ROOT}:rollback", json={"version": before[-1]["version"], "freeze": True})
+    assert (answer.status_code, answer.json()["error"]) == (
+        503,
+        "the service can open no more files (ulimit -n); try again later",
+    )
+    assert chat.versions("chat") == before
