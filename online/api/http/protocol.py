@@ -43,6 +43,7 @@ MAX_HEADERS = 100
 MAX_FRAMING_BYTES = 65_536  # of a body in chunks, beside as many bytes as the body has
 LINGER_S = 1.0  # for a client that is still sending to read why its request was refused
 MAX_DISCARDED_BYTES = 1_048_576  # that such a client may still send
+UPGRADE_HEADERS = (b"upgrade", b"connection", b"http2-settings")
 CLOSE_AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: without the minutes in which the kernel tries to send the rest
 
 
@@ -56,7 +57,8 @@ class Connection(HttpToolsProtocol):
     application, that is started when its body has arrived. is_head: whether what arrives belongs to a request line and headers.
     overhead_bytes: that have arrived of them, or of a body's chunks beside the body's body_bytes; is_counting: False while a
     piece is parsed in which another part of a request began. refused_since: when a refusal was sent to a client that goes on
-    sending; discarded_bytes: since then.
+    sending; discarded_bytes: since then. is_body_skipped: whether the head has arrived of a request that asks for another
+    protocol and has a body.
     """
 
     def __init__(self, limits: "Connections", is_inner: bool = False, **context: Any) -> None:
@@ -74,7 +76,7 @@ class Connection(HttpToolsProtocol):
         self.answering: RequestResponseCycle | None = None
         self.is_head, self.is_counting = True, True
         self.overhead_bytes = self.body_bytes = 0
-        self.is_upgrade = False
+        self.is_upgrade = self.is_body_skipped = False
         self.refused_since: float | None = None
         self.discarded_bytes = 0
 
@@ -124,7 +126,10 @@ class Connection(HttpToolsProtocol):
         self.is_counting, body_bytes = True, self.body_bytes
         try:
             self.parser.feed_data(piece)
-        except httptools.HttpParserUpgrade:  # the application answers as if it had not been asked for
+        except httptools.HttpParserUpgrade as upgrade:  # the application answers as if it had not been asked for
+            if self.is_body_skipped:
+                self._parse_without_upgrade(piece[upgrade.args[0] :])
+                return
             self.is_upgrade, self.cycle.keep_alive = True, False
         except httptools.HttpParserError:  # also of a callback that has refused the request
             self.send_400_response("Invalid HTTP request received.")
@@ -133,6 +138,22 @@ class Connection(HttpToolsProtocol):
             self.overhead_bytes += len(piece) - (self.body_bytes - body_bytes)
             if self.overhead_bytes > (MAX_HEAD_BYTES if self.is_head else MAX_FRAMING_BYTES + self.body_bytes):
                 self.refuse_form(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE if self.is_head else HTTPStatus.BAD_REQUEST)
+
+    def _parse_without_upgrade(self, rest: bytes) -> None:
+        """Parse a request with a body again, without its wish for another protocol, for which the parser skips the body.
+
+        Java's HttpClient asks for HTTP/2 in this way with every request. rest: what follows the head in the same piece.
+        """
+        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+        fields = [(name, value) for name, value in self.headers if name not in UPGRADE_HEADERS]
+        fields += [(b"connection", b"close")] if not self.parser.should_keep_alive() else []
+        lines = [b"%b %b HTTP/%b" % (method, self.url, version), *(b"%b: %b" % field for field in fields), b"", b""]
+        self.is_body_skipped, self.is_head = False, True
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
+        self._parse(b"\r\n".join(lines))
+        if rest and not self.transport.is_closing():
+            self._parse(rest)
 
     def _begin_part(self, is_head: bool) -> None:
         """Count what arrives from now on as a part of its own."""
@@ -172,6 +193,9 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._begin_part(is_head=False)
+        if self.parser.should_upgrade() and has_body(self.headers):
+            self.is_body_skipped = True
+            return
         if (
             self.direct is not None
             and (endpoint := self.direct.endpoints.get(self.url)) is not None
@@ -240,6 +264,8 @@ class Connection(HttpToolsProtocol):
             super().send_400_response(msg)
 
     def on_message_complete(self) -> None:
+        if self.is_body_skipped:
+            return
         self.reading_since = None
         self._begin_part(is_head=True)
         request = self.arriving
@@ -316,6 +342,12 @@ class Connection(HttpToolsProtocol):
         if cycle is None or cycle.response_complete or (cycle.more_body and not cycle.response_started):
             self.transport.write(REFUSALS[status])
         self.limits.metrics.refused.labels(str(int(status))).inc()
+
+
+def has_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0") for name, value in headers
+    )
 
 
 def has_small_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:

@@ -211,6 +211,24 @@ def test_an_upgrade_is_not_made_and_what_follows_it_is_no_request(bounded: Servi
     assert "Unsupported upgrade" not in bounded.output
 
 
+@pytest.mark.parametrize("in_parts", [False, True])
+@pytest.mark.parametrize("framing", ["length", "chunks"])
+def test_a_body_arrives_also_where_its_client_asks_for_http_2(bounded: Service, framing: str, in_parts: bool) -> None:
+    """As Java's HttpClient does with every request to an address without TLS."""
+    body = b'{"instances": [[1, 2, 0, 0]]}'
+    sizes = b"Content-Length: %d" % len(body) if framing == "length" else b"Transfer-Encoding: chunked"
+    sent = body if framing == "length" else b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    wish = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n"
+    head = b"POST /v1/models/vec:predict HTTP/1.1\r\nHost: 127.0.0.1\r\n" + wish + sizes + b"\r\n\r\n"
+    end = LINE + b"Connection: close\r\n\r\n"
+    with connect(bounded, head if in_parts else head + sent + end) as connection:
+        if in_parts:
+            connection.sendall(sent[:9])
+            connection.sendall(sent[9:] + end)
+        received = read_to_end(connection)
+    assert received.count(b"HTTP/1.1 200 OK") == 2 and b'"predictions"' in received
+
+
 DOCUMENT = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 
