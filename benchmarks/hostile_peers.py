@@ -11,7 +11,8 @@
 
 The attackers have no key and are a process of their own on the same machine; they open again what the service closes, and repeat what it
 refuses after a pause. Load: an open loop of --rate recorded predictions a second, in which waiting for a connection counts.
-`stored` is by how much the state folder grew, `memory` what the server had at the end of the round.
+`stored` is by how much the state folder grew, `memory` what the server had at the end of the round, `server` and `others` are shares of
+one core: repeat a run in which other programs of the machine used much (the attackers are among them).
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from argparse import Namespace
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from statistics import mean
+from time import perf_counter
 
 import httpx
 import orjson
@@ -56,6 +58,7 @@ class Round:
     responses: list[Response]
     stored_mb: float
     memory_mb: float
+    cpu: dict[str, float]
 
     @property
     def failed(self) -> int:
@@ -178,9 +181,17 @@ async def run_round(service: Service, flags: Namespace, kind: str, key: bytes, s
     async with Pool(service, flags.good) as good:
         with attackers(service, kind):
             await open_loop(good.send, requests[:settling], flags.rate)
+            used, started = service.cpu_s(), perf_counter()
             responses = await open_loop(good.send, requests[settling:], flags.rate)
+            elapsed, after = perf_counter() - started, service.cpu_s()
             memory = service.memory_mb()["server"]
-    return Round(kind, responses, stored_mb(service) - before, memory)
+    return Round(
+        kind,
+        responses,
+        stored_mb(service) - before,
+        memory,
+        {name: (after[name] - used[name]) / elapsed for name in after},
+    )
 
 
 async def measure(service: Service, flags: Namespace) -> list[Round]:
@@ -221,6 +232,8 @@ def main() -> int:
             "p99_ratio": found.get(each.kind),
             "stored_mb": each.stored_mb,
             "memory_mb": each.memory_mb,
+            "server": each.cpu["server"],
+            "others": each.cpu["others"],
         }
         for each in rounds
     ]
@@ -229,7 +242,18 @@ def main() -> int:
     else:
         table(
             f"{flags.rate:.0f} predictions a second of honest callers beside hostile peers",
-            ["round", "failed", "p50 ms", "p99 ms", "max ms", "p99 / quiet", "stored MB", "memory MB"],
+            [
+                "round",
+                "failed",
+                "p50 ms",
+                "p99 ms",
+                "max ms",
+                "p99 / quiet",
+                "stored MB",
+                "memory MB",
+                "server",
+                "others",
+            ],
             [["-" if value is None else value for value in each.values()] for each in figures],
         )
         print(f"p99 during an attack / quiet, at worst {worst:.2f}: {verdict(worst, TARGET_RATIO)}; failed: {failed}")
