@@ -32,6 +32,7 @@ from online.schemas.operating.devices import (
     MemoryFallback,
     ModelPlace,
     Role,
+    SummedExamples,
 )
 
 FOLDER = "devices"  # of the state folder
@@ -56,6 +57,7 @@ class DeviceReporter:
         self.devices, self.caps, self.clock = devices, caps, clock
         self._places = dict[str, ModelPlace]()
         self._fallbacks = dict[tuple[str, str, str, str], MemoryFallback]()
+        self._summed = list[SummedExamples]()
         self._changes = threading.Lock()
         self._written = b""
         self.path, self._lock = self._take_name()
@@ -100,6 +102,10 @@ class DeviceReporter:
             while len(self._fallbacks) > MAX_FALLBACKS:
                 del self._fallbacks[next(iter(self._fallbacks))]
 
+    def note_sums(self, counts: Mapping[tuple[str, str], int]) -> None:
+        """Note how many examples were summed, by model and process."""
+        self._summed = [SummedExamples(model=model, by=by, examples=count) for (model, by), count in counts.items()]
+
     def write(self) -> None:
         """Write the report if it says anything else than before."""
         data = self._build().model_dump_json().encode()
@@ -113,7 +119,12 @@ class DeviceReporter:
         names = {name for place in places for name in split_devices(place.device)} | self.caps.keys()
         states = [self._measure(name) for name in sorted(names - {CPU})]
         return DeviceReport(
-            process=self.process, pid=os.getpid(), devices=states, places=places, fallbacks=fallbacks[::-1]
+            process=self.process,
+            pid=os.getpid(),
+            devices=states,
+            places=places,
+            fallbacks=fallbacks[::-1],
+            summed=self._summed,
         )
 
     def _measure(self, name: str) -> DeviceState:

@@ -234,6 +234,13 @@ class Metrics:
             "role",
             "model",
         )
+        self.summed_examples = self._gauge(
+            "online_summed_examples",
+            "Examples that the learner and each of its workers have summed while it was far behind, since it started",
+            "livemax",
+            "model",
+            "by",
+        )
         self.learner_up = self._gauge("online_learner_up", "1 while the learner process runs, else 0", "livemax")
         self.learner_restarts = self._counter("online_learner_restarts_total", "Restarts of the learner process")
 

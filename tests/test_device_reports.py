@@ -42,6 +42,16 @@ def test_a_report_names_models_devices_and_what_did_not_fit(reporter: DeviceRepo
     assert (device.used_bytes, device.free_bytes, device.cap_bytes) == (6 * GIB, 10 * GIB, 4 * GIB)
 
 
+def test_a_report_says_who_summed_how_many_examples(reporter: DeviceReporter, tmp_path: Path) -> None:
+    reporter.note_sums({("digits", "learner"): 300, ("digits", "worker-1"): 500})
+    reporter.write()
+    (report,) = collect_reports(tmp_path)
+    assert [(each.model, each.by, each.examples) for each in report.summed] == [
+        ("digits", "learner", 300),
+        ("digits", "worker-1", 500),
+    ]
+
+
 def test_a_report_of_a_process_that_has_ended_is_not_read(reporter: DeviceReporter, tmp_path: Path) -> None:
     reporter.place("digits", "auto", "cpu")
     reporter.write()

@@ -264,6 +264,12 @@ class Learner:
             self.publish(durable=True)
             self.publisher.finish_disk_write()
 
+    def _note_learned(self, count: int, is_merged: bool) -> None:
+        """Count examples. is_merged: whether their sums came from a worker."""
+        self.progress.add(count)
+        if self.catch_up is not None:
+            self.catch_up.note_learned(count, is_merged)
+
     def _find_wait_ms(self) -> float:
         """The longest wait for the next entry: until a publication is due, if one is pending."""
         if self.relearning is not None and self.relearning.find_room(self.training.learned_until):
@@ -423,7 +429,7 @@ class Learner:
             restart=self.bases.restart,
             wrap=(lambda model: model) if self.team is None else self.team.wrap,
             golden_questions=self.golden_questions,
-            on_learned=self.progress.add,
+            on_learned=self._note_learned,
         )
 
     def _create_counts(self) -> FeedbackCounts:

@@ -55,10 +55,17 @@ def run(workspace: Workspace, lock: IO[str]) -> int:
     reporter = DeviceReporter(workspace.state, "learner", "learner", devices, places.caps)
     with open_board(workspace.settings) as board, closing(reporter):
         threads = [start_thread(workspace, model, places, stop, board, reporter) for model in models]
-        join_all(threads, reporter.write)
+        join_all(threads, partial(report, reporter, board))
     workspace.store.close()
     lock.close()
     return 0
+
+
+def report(reporter: DeviceReporter, board: ShareBoard | None) -> None:
+    """Write what the processes of this learner have done so far."""
+    if board is not None:
+        reporter.note_sums(board.tally.counts())
+    reporter.write()
 
 
 def describe_places(places: LearnerPlaces) -> str:

@@ -54,7 +54,7 @@ class TrainingState:
     are learned one by one and observed together, if alarms are only reported: a replay needs them at its end. find_sums:
     the sums of examples, where another process has computed them. wrap: what the model is learned through.
     golden_questions: those that sums of a device may not make the model answer otherwise. on_learned: called with the
-    number of examples, whenever some were learned, also again.
+    number of examples, whenever some were learned, also again, and with whether their sums came from another process.
     """
 
     kind: str
@@ -73,7 +73,7 @@ class TrainingState:
     find_sums: Callable[[Sequence[Example]], Tensors | None] = lambda examples: None
     wrap: Callable[[Model], Model] = lambda model: model
     golden_questions: Sequence[GoldenQuestion] = ()
-    on_learned: Callable[[int], None] = lambda count: None
+    on_learned: Callable[[int, bool], None] = lambda count, is_merged: None
     unobserved: list[Entry] = field(init=False, default_factory=list)
     model: Model = field(init=False)
     monitor: DriftMonitor = field(init=False)
@@ -190,9 +190,10 @@ class TrainingState:
 
     def _learn_examples(self, examples: Sequence[Example]) -> None:
         sums = self.find_sums(examples) if len(examples) > 1 else None
-        if sums is None or not as_summing(self.model).merge(sums):
+        is_merged = sums is not None and as_summing(self.model).merge(sums)
+        if not is_merged:
             self.model.learn(examples)
-        self.on_learned(len(examples))
+        self.on_learned(len(examples), is_merged)
 
     def _retract(self, retractions: Sequence[Entry]) -> None:
         """Un-learn what consecutive retractions take back. A model that cannot subtract learns again once for all."""

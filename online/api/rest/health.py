@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -15,6 +15,7 @@ from online.api.responses import ERROR_RESPONSES, json_response
 from online.device_reports import collect_reports
 from online.errors import Unavailable
 from online.schemas.access.callers import Caller
+from online.schemas.operating.devices import DeviceReport
 from online.serving.live import describe_set_aside
 from online.serving.model_runtime import ModelReadiness, ModelRuntime
 from online.serving.processes.journal_copier import measure_journal
@@ -90,16 +91,24 @@ async def get_metrics(runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Metrics in Prometheus' text format. Raises Forbidden for a caller that may not use all models."""
     check_all_models(caller)
     lags = await asyncio.to_thread(lambda: [*measure_lags(runtime)])
-    await asyncio.to_thread(count_fallbacks, runtime)
+    reports = await asyncio.to_thread(collect_reports, runtime.workspace.state)
+    count_fallbacks(runtime, reports)
+    count_sums(runtime, reports)
     runtime.metrics.journal_bytes.set(measure_journal(runtime.workspace.journal))
     refused = dict([each async for each in count_refused(runtime)])
     return Response(runtime.metrics.text(lags, refused), media_type=CONTENT_TYPE_LATEST)
 
 
-def count_fallbacks(runtime: Runtime) -> None:
+def count_sums(runtime: Runtime, reports: Sequence[DeviceReport]) -> None:
+    """Of each model, how many examples the learner and each of its workers have summed."""
+    for each in (each for report in reports for each in report.summed):
+        runtime.metrics.summed_examples.labels(each.model, each.by).set(each.examples)
+
+
+def count_fallbacks(runtime: Runtime, reports: Sequence[DeviceReport]) -> None:
     """Of each model, how often a device had too little memory to learn it, and to answer with it."""
     counts = Counter[tuple[str, str]]({(role, name): 0 for role in ("learner", "server") for name in runtime.models})
-    for report in collect_reports(runtime.workspace.state):
+    for report in reports:
         for each in report.fallbacks:
             counts[each.role, each.model] += each.count
     for labels, count in counts.items():

@@ -20,13 +20,15 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
 from statistics import median
 
 from online.learning.parallel.equipment import Equipment
 from online.learning.parallel.shares import EMPTY, Share
+from online.learning.parallel.tally import SumTally
 from online.models import Options
 from online.telemetry import log_event
 
@@ -129,7 +131,8 @@ class ShareBoard:
         self._calls: list[Call] = []  # for which a worker is idle
         self._idle_count = 0
         self._times_s: list[float] = []  # of the newest shares
-        self._worker_count = 0
+        self._numbers = set[int]()  # of the workers that are there
+        self.tally = SumTally()
         self._connections = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._is_closed = False
         self._acceptor = threading.Thread(target=self._accept, name="workers", daemon=True)
@@ -138,7 +141,7 @@ class ShareBoard:
     @property
     def worker_count(self) -> int:
         with self._changed:
-            return self._worker_count
+            return len(self._numbers)
 
     @property
     def idle_count(self) -> int:
@@ -226,7 +229,7 @@ class ShareBoard:
 
     def _serve(self, connection: Connection) -> None:
         """Give one worker ranges for as long as it is there."""
-        self._note_workers(1, "worker joined")
+        number = self._admit()
         known: dict[str, int] = {}
         task: Task | None = None
         reason = "the learner ends"
@@ -238,7 +241,7 @@ class ShareBoard:
                     continue
                 task = next
                 self._send(connection, task, known)
-                self._finish(task, Share.unpack(connection.recv_bytes()))
+                self._finish(task, replace(Share.unpack(connection.recv_bytes()), worker=number))
         except (OSError, EOFError, ValueError) as error:
             reason = f"{type(error).__name__}: {error}"
         finally:
@@ -246,13 +249,22 @@ class ShareBoard:
                 if task is not None and task.share is None:
                     task.started_at = None  # for another worker
                     self._changed.notify_all()
-            self._note_workers(-1, "worker left", reason=reason)
+            self._dismiss(number, reason)
 
-    def _note_workers(self, change: int, what: str, **facts: str) -> None:
+    def _admit(self) -> int:
+        """Give a new worker the lowest number that is free, so that one that replaces another is counted as it was."""
         with self._changed:
-            self._worker_count += change
-            count = self._worker_count
-        log_event(log, what, logging.INFO, workers=count, **facts)
+            number = next(each for each in count(1) if each not in self._numbers)
+            self._numbers.add(number)
+            workers = len(self._numbers)
+        log_event(log, "worker joined", worker=number, workers=workers)
+        return number
+
+    def _dismiss(self, number: int, reason: str) -> None:
+        with self._changed:
+            self._numbers.remove(number)
+            workers = len(self._numbers)
+        log_event(log, "worker left", worker=number, workers=workers, reason=reason)
 
     def _send(self, connection: Connection, task: Task, known: dict[str, int]) -> None:
         """Send a range, after the reading of its model unless the worker knows it."""

@@ -9,14 +9,22 @@ is decided, an example is refused or an alarm acts is learned as always. So are 
 many as keep the learner from waiting (`RangeAssignment`).
 """
 
+import logging
 import time
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from online.learning.parallel.board import Reading, ShareBoard
 from online.learning.parallel.shares import EMPTY, Share, pack_state
+from online.learning.parallel.tally import LEARNER, describe_shares, name_worker
 from online.models import Example, Options, Tensors
 from online.models.contract import Model
 from online.models.statistics.partial_sums import as_summing, has_partial_sums
+from online.models.tower.shared import learns_in_parts
+from online.telemetry import log_event
+
+log = logging.getLogger("online.learner")
 
 RANGE = 4_096  # offsets of one share
 AHEAD = 2  # ranges posted for each worker, so that none waits
@@ -68,18 +76,42 @@ class CatchUp:
         self._planned_until = 0  # up to here, each range is a worker's or the learner's
         self._posted: set[int] = set()  # where ranges of workers begin
         self.share: Share = EMPTY  # of the range that is learned now
+        self._counts = Counter[str]()  # of examples, since workers were asked, by who summed them
+        self._given_reasons = set[str]()
 
     def find_count(self, model: Model, learned_until: int, head: int) -> int | None:
         """How many entries to read next, after a look at what lies ahead; None if the learner is near the head."""
-        if not self.can_share or head - learned_until < 2 * RANGE or not self.board.worker_count:
-            self.stop()
-            return None
-        if not as_summing(model).is_summing:
+        reason = self._find_reason(model, head - learned_until)
+        if reason is not None:
+            self._give(reason)
             self.stop()
             return None
         self._post(model, learned_until, head)
         self.share = self._take(learned_until) if learned_until in self._posted else EMPTY
         return RANGE - learned_until % RANGE
+
+    def _find_reason(self, model: Model, ahead: int) -> str | None:
+        """Return why no worker is asked; None if they are. ahead: how many events are left."""
+        if not self.can_share:
+            return f"the sums of this {self.kind} cannot be added"
+        if ahead < 2 * RANGE:
+            return f"fewer than {2 * RANGE:,} events are left to learn"
+        if not self.board.worker_count:
+            return "none has joined yet"
+        return None if as_summing(model).is_summing else "the examples have to be learned in order at present"
+
+    def _give(self, reason: str) -> None:
+        """Log a reason, once."""
+        if reason not in self._given_reasons and not learns_in_parts(self.kind, self.options):
+            self._given_reasons.add(reason)
+            log_event(log, "workers not asked", model=self.name, reason=reason)
+
+    def note_learned(self, count: int, is_merged: bool) -> None:
+        """Count examples that were learned. is_merged: whether the worker of the present share has summed them."""
+        if self._reading is not None:
+            by = name_worker(self.share.worker) if is_merged else LEARNER
+            self.board.tally.add(self.name, by, count)
+            self._counts[by] += count
 
     def _take(self, after: int) -> Share:
         started = time.monotonic()
@@ -95,6 +127,10 @@ class CatchUp:
         """Ask for nothing more."""
         if self._reading is not None:
             self.board.withdraw(self.name)
+        if self._counts:
+            facts: dict[str, Any] = {"examples": self._counts.total()} | describe_shares(self._counts)
+            log_event(log, "summed with workers", model=self.name, **facts)
+            self._counts.clear()
         self._reading, self._planned_until, self._posted, self.share = None, 0, set(), EMPTY
 
     def _post(self, model: Model, learned_until: int, head: int) -> None:

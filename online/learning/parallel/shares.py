@@ -27,9 +27,10 @@ PART_NAMES = "names of parts"
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """runs: the sums of each run of examples, by `digest_examples`."""
+    """runs: the sums of each run of examples, by `digest_examples`. worker: the number of the one that computed them."""
 
     runs: Mapping[str, Tensors]
+    worker: int = 0
 
     def find(self, examples: Sequence[Example]) -> Tensors | None:
         """The sums of exactly these examples; None if they are not in the share."""

@@ -48,6 +48,14 @@ class MemoryFallback(Wire):
     at: str = Field(description="When it happened last.")
 
 
+class SummedExamples(Wire):
+    """How many examples of a model one process has summed: `learner`, or `worker-1` and so on."""
+
+    model: str
+    by: str
+    examples: int
+
+
 class DeviceReport(Wire):
     """What one process says about the devices it uses."""
 
@@ -56,6 +64,7 @@ class DeviceReport(Wire):
     devices: list[DeviceState]
     places: list[ModelPlace]
     fallbacks: list[MemoryFallback]
+    summed: list[SummedExamples] = Field(default_factory=list)
 
 
 class DevicesAnswer(Wire):

@@ -1,6 +1,8 @@
 """Devices over REST: what a running service has where, for operators."""
 
+from online.device_reports import DeviceReporter
 from tests.conftest import Start
+from tests.models.devices.fakes import FakeDevices
 from tests.support import until
 
 CONFIG = """
@@ -27,5 +29,10 @@ def test_a_service_says_where_it_learns_and_answers_and_only_operators_may_ask(s
     answer = service.http.get("/v1/devices", headers=headers).json()
     assert answer["has_accelerator"] is False and answer["fallbacks"] == []
     assert answer["devices"][0]["cores"] >= 1
+    learner = DeviceReporter(service.state, "other-learner", "learner", FakeDevices(), {})
+    learner.note_sums({("m", "worker-1"): 500})
+    learner.write()
     metrics = service.http.get("/metrics", headers=headers).text
+    learner.close()
+    assert 'online_summed_examples{by="worker-1",model="m"} 500.0' in metrics
     assert 'online_memory_fallbacks{model="m",role="learner"} 0.0' in metrics

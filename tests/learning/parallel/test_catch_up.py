@@ -114,6 +114,57 @@ def test_a_learner_with_workers_ends_in_the_state_of_one_without(
     assert sum(merged) >= 3 * RANGE
 
 
+def test_the_log_and_the_tally_say_who_summed_how_much(
+    scene: Scene, board: ShareBoard, start_worker: Callable[[], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(scene, 700)
+    start_worker()
+    with caplog.at_level("INFO"):
+        learn_all(scene, board)
+    counts = board.tally.counts()
+    assert {*counts} == {("m", "learner"), ("m", "worker-1")}
+    (line,) = [vars(record)["fields"] for record in caplog.records if record.message == "summed with workers"]
+    total = sum(counts.values())
+    assert line["examples"] == total > 500
+    assert line["worker_1_ratio"] == round(counts["m", "worker-1"] / total, 3) > 0.2
+    assert line["learner_ratio"] == round(counts["m", "learner"] / total, 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "workers", "events", "reason"),
+    [
+        ("classifier", 1, 30, "fewer than 128 events are left to learn"),
+        ("classifier", 0, 300, "none has joined yet"),
+        ("best_of", 1, 300, "the sums of this best_of cannot be added"),
+    ],
+)
+def test_the_log_says_once_why_no_worker_was_asked(
+    tmp_path: Path,
+    board: ShareBoard,
+    start_worker: Callable[[], None],
+    caplog: pytest.LogCaptureFixture,
+    kind: str,
+    workers: int,
+    events: int,
+    reason: str,
+) -> None:
+    scene = Scene(tmp_path / "other", kind=kind, options=TEXT)
+    fill(scene, events)
+    for _ in range(workers):
+        start_worker()
+    with caplog.at_level("INFO"):
+        learn_all(scene, board)
+    lines = [vars(record)["fields"] for record in caplog.records if record.message == "workers not asked"]
+    assert lines[0]["reason"] == reason and len(lines) == len({line["reason"] for line in lines})
+    assert not board.tally.counts()
+
+
+def test_a_worker_that_joins_has_the_lowest_number_that_is_free(board: ShareBoard) -> None:
+    assert [board._admit(), board._admit()] == [1, 2]
+    board._dismiss(1, "it was killed")
+    assert (board._admit(), board.worker_count) == (1, 2)
+
+
 def test_the_learner_takes_ranges_so_that_it_never_waits() -> None:
     assignment = catch_up.RangeAssignment()
     assignment.note_workers(2)
