@@ -35,7 +35,14 @@ from online.models import Answer, Example, Model, Options, State
 from online.models.contract import choose
 from online.models.devices.placement import first_device
 from online.models.tower.parallel.blocks import block_sizes
-from online.models.tower.parallel.engine import DDP, PIPELINE, choose_engine, measure_demand
+from online.models.tower.parallel.engine import (
+    DDP,
+    PIPELINE,
+    choose_engine,
+    describe_needless_split,
+    free_bytes,
+    measure_demand,
+)
 from online.models.tower.parallel.pair_sums import most_ranks
 from online.models.tower.parallel.peers import PeerLost, Peers, form_group
 from online.models.tower.parallel.split_group import SplitGroup, is_group_free
@@ -76,10 +83,24 @@ class Team:
         self._split: SplitRanks | None = None  # of that model, if each member holds a part of it
         self._calls_again_at = -math.inf
         self._pause_s = FIRST_PAUSE_S
+        self._has_warned = False
 
     def wrap(self, model: Model) -> Model:
         """The model, learned with the team if its kind can be learned in parts."""
-        return TeamModel(model, self) if learns_in_parts(self.kind, self.options) else model
+        if not learns_in_parts(self.kind, self.options):
+            return model
+        self._warn_of_needless_split(as_tower(model))
+        return TeamModel(model, self)
+
+    def _warn_of_needless_split(self, tower: Tower) -> None:
+        """Log once if the tower is to be split, although the learner's device holds it easily."""
+        demand, engine = measure_demand(tower.layout, len(tower.trainer.learning.rates)), str(tower.options["parallel"])
+        reason = describe_needless_split(demand, engine, free_bytes(self.device))
+        if reason is not None and not self._has_warned:
+            self._has_warned = True
+            log_event(
+                log, "a tower need not be split", logging.WARNING, model=self.name, parallel=engine, reason=reason
+            )
 
     def send(self, model: Model, message: Mapping[str, object]) -> None:
         """Have the members do what the model does next, after letting in those that are ready."""

@@ -146,6 +146,18 @@ def test_when_a_part_is_lost_the_learner_learns_again_from_the_log(workers: Work
     assert learner.training.model.fingerprint() == alone.training.model.fingerprint()  # all of it was learned again
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_learner_warns_at_its_start_of_a_split_that_the_tower_does_not_need(
+    engine: str, workers: Workers, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, learner = learner_of(tmp_path, workers.board, {**SPLIT, "parallel": engine})
+    learner.resume()  # creates the model again
+    (line,) = [record for record in caplog.records if record.message == "a tower need not be split"]
+    fields = vars(line)["fields"]
+    assert (line.levelname, fields["model"], fields["parallel"]) == ("WARNING", "m", engine)
+    assert fields["reason"].endswith('set parallel to "auto" or "ddp"')
+
+
 @pytest.mark.parametrize(("free_bytes", "engine"), [(1 << 40, "ddp"), (7_500, "fsdp")])
 def test_auto_holds_a_tower_so_that_it_fits(
     free_bytes: int, engine: str, workers: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

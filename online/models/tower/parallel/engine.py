@@ -18,11 +18,12 @@ import torch
 from online.models.tower.layout import Layout
 from online.models.tower.parallel.blocks import block_bounds, block_sizes
 
-DDP, PIPELINE = "ddp", "pipeline"
-ENGINES = (DDP, "fsdp", PIPELINE)
+DDP, FSDP, PIPELINE = "ddp", "fsdp", "pipeline"
+ENGINES = (DDP, FSDP, PIPELINE)
 TENSORS = 5  # parameters, gradient, two moments, average
 GATHERED = 2  # a gathered layer and its whole gradient, before it is scattered
 NUMBER_BYTES = 4
+EASY = 0.25  # share of the free memory; a tower that needs no more has no reason to be split
 USABLE = 0.8  # share of the free memory; the rest is for activations and for the allocator
 
 
@@ -59,6 +60,16 @@ def free_bytes(device: torch.device, sharing: int = 1) -> int:
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0] // sharing
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // sharing
+
+
+def describe_needless_split(demand: Demand, engine: str, free: int) -> str | None:
+    """Return why an engine that splits a tower is not needed; None if it may be. free: bytes of the learner's device."""
+    if engine not in (FSDP, PIPELINE) or demand.whole_bytes > EASY * free:
+        return None
+    return (
+        f"the tower needs {demand.whole_bytes:,} bytes, and its device has {free:,} free: a tower that is split learns slower "
+        f'than one process does; set parallel to "auto" or "ddp"'
+    )
 
 
 def choose_engine(demand: Demand, bytes_free: Sequence[int]) -> str:

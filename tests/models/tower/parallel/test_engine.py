@@ -6,7 +6,14 @@ import torch
 from online.models.tower.layout import Layout
 from online.models.tower.networks import Mlp
 from online.models.tower.parallel.blocks import block_bounds, block_sizes
-from online.models.tower.parallel.engine import USABLE, Demand, choose_engine, free_bytes, measure_demand
+from online.models.tower.parallel.engine import (
+    USABLE,
+    Demand,
+    choose_engine,
+    describe_needless_split,
+    free_bytes,
+    measure_demand,
+)
 from online.models.tower.stack import Learning, Stack
 
 EVEN = Demand(copies=3, block_bytes=(100, 100, 100, 100))
@@ -64,3 +71,22 @@ def test_stages_are_of_about_equal_size() -> None:
 def test_ranks_that_share_a_machine_share_its_memory() -> None:
     alone, shared = free_bytes(torch.device("cpu")), free_bytes(torch.device("cpu"), sharing=4)
     assert 0 < shared < alone
+
+
+@pytest.mark.parametrize(
+    ("engine", "free", "is_needless"),
+    [
+        ("fsdp", 2_400, True),
+        ("pipeline", 2_400, True),
+        ("fsdp", 2_399, False),
+        ("ddp", 10_000, False),
+        ("auto", 10_000, False),
+    ],
+)
+def test_a_split_is_needless_where_one_device_holds_the_tower_in_a_quarter_of_its_memory(
+    engine: str, free: int, is_needless: bool
+) -> None:
+    reason = describe_needless_split(Demand(3, (20, 20)), engine, free)
+    assert (reason is not None) == is_needless
+    if reason is not None:
+        assert reason.startswith("the tower needs 600 bytes, and its device has 2,400 free")
