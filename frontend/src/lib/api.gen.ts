@@ -145,6 +145,8 @@ export interface paths {
         /**
          * Erase User Everywhere
          * @description Erase a user from every model: all that they taught is un-learned exactly, and nothing of them is left.
+         *
+         *     Raises Forbidden for a caller that may not use all models.
          */
         delete: operations["erase_user_everywhere_v1_users__user__delete"];
         options?: never;
@@ -1358,6 +1360,8 @@ export interface paths {
          * Get Readiness
          * @description 503 with the reasons before the first learning, and while a model cannot predict or record predictions.
          *
+         *     `models` are those from which the caller may ask for predictions; `ready` is about all.
+         *
          *     The learner, the store and its process may be down, and the disk short of space: predictions go on, and it is shown here.
          */
         get: operations["get_readiness_readyz_get"];
@@ -1881,6 +1885,8 @@ export interface paths {
         /**
          * List Keys
          * @description Every key, revoked and expired ones too. The keys themselves are not stored.
+         *
+         *     A caller that is limited to some models sees those that are limited to these.
          */
         get: operations["list_keys_v1_keys_get"];
         put?: never;
@@ -7569,6 +7575,7 @@ export interface operations {
                 prediction_id: string;
                 signature: string;
                 expires?: number | null;
+                issuer?: string;
             };
             header?: never;
             path: {
@@ -7658,6 +7665,7 @@ export interface operations {
                 prediction_id: string;
                 signature: string;
                 expires?: number | null;
+                issuer?: string;
             };
             header?: never;
             path: {
@@ -7751,6 +7759,7 @@ export interface operations {
                 prediction_id: string;
                 signature: string;
                 expires?: number | null;
+                issuer?: string;
             };
             header?: never;
             path: {

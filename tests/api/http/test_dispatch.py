@@ -61,10 +61,10 @@ AFTER: dict[str, tuple[str, bytes]] = {  # routes, and bodies that they answer
     "a fast path": ("/v1/models/vec:feedback", b'{"feedback": [{"input": [1, 2], "label": "a"}]}'),
     "a route": ("/v1/models/vec/labels/latest:predict", b'{"instances": [[1, 2]]}'),
     "TensorFlow Serving's columns": ("/v1/models/vec:predict", b'{"inputs": [[1, 2]]}'),
-    "TensorFlow Serving's classify": ("/v1/models/vec:classify", b'{"examples": [{"values": [1, 2]}]}'),
+    "TensorFlow Serving's classify": ("/v1/models/vec:classify", b'{"examples": [{"x": [1, 2]}]}'),
     "OIP": (
         "/v2/models/vec/infer",
-        b'{"inputs": [{"name": "values", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}]}',
+        b'{"inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}]}',
     ),
     "OIP's load": ("/v2/repository/models/vec/load", b"{}"),
 }
