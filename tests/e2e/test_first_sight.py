@@ -27,6 +27,8 @@ def test_before_thirty_ratings_the_learning_page_says_what_is_missing(
     expect(figures).to_contain_text(re.compile(r"[12] of 30 judged answers"))
     expect(figures).to_contain_text("more ratings: until then it would mostly be chance")
     expect(figures.locator(".large")).to_have_text("–")
+    expect(figures).to_contain_text("2 answers")
+    expect(figures).not_to_contain_text("%")
     check_accessible(page)
     shoot(page, f"few-ratings-{width}-{scheme}")
 
