@@ -1,6 +1,8 @@
 """`online log`: export the log of a model, or report on it."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -85,14 +87,33 @@ def replay_upload(folder: Path) -> None:
     def show_models(models: list[str]) -> None:
         print(json.dumps({"models": models}), flush=True)
 
-    with limited_resources(settings):
+    with limited_resources(settings), told_causes():
         limits = ReadLimits.of(settings)
-        try:
-            print_percents(lambda tick: replay_uploaded_log(folder, limits, show_models, tick))
-        except OnlineError as error:
-            if error.code:  # beside its message, which goes to standard error
-                print(json.dumps({"cause": {"code": error.code, "figures": {**error.figures}}}), flush=True)
-            raise
+        print_percents(lambda tick: replay_uploaded_log(folder, limits, show_models, tick))
+
+
+def recognise_columns(folder: Path) -> None:
+    """Print what the columns of a table are that was uploaded to the service, which starts this command."""
+    settings = read_parent_settings()
+    lower_priority()
+    from online.evaluation.reports.uploaded_log import describe_uploaded_columns, prefer_as_oom_victim
+    from online.io.records import ReadLimits
+
+    prefer_as_oom_victim()
+    with limited_resources(settings), told_causes():
+        found = describe_uploaded_columns(folder, ReadLimits.of(settings))
+        print(json.dumps({"columns": found.model_dump()}), flush=True)
+
+
+@contextmanager
+def told_causes() -> Iterator[None]:
+    """Print the code of an error for the service, beside its message, which goes to standard error."""
+    try:
+        yield
+    except OnlineError as error:
+        if error.code:
+            print(json.dumps({"cause": {"code": error.code, "figures": {**error.figures}}}), flush=True)
+        raise
 
 
 def read_rows(

@@ -6,6 +6,25 @@ from pydantic import Field
 
 from online.schemas.fields import Cause, Language, Wire
 
+ColumnKind = Literal["number", "category", "text", "vector", "date", "identifier", "empty"]
+Reason = Literal[
+    "no_value",
+    "lists",
+    "leading_zero",
+    "decimal_commas",
+    "grouped_digits",
+    "numbers",
+    "mixed",
+    "truth_values",
+    "dates",
+    "sentences",
+    "names",
+    "another_word",
+    "counts_rows",
+    "another_id",
+]
+Treatment = Literal["read", "left_out", "parsed", "input", "spread", "time"]
+
 
 class Progress(Wire):
     what: str = Field(description="What is being done.")
@@ -75,6 +94,22 @@ class ReplayStatus(Wire):
     error: str | None = Field(description="Why it failed.")
     cause: Cause | None = Field(None, description="The same for programs, where the log was refused.")
     finding: Finding | None = Field(description="What its report found, once it is done.")
+
+
+class RecognisedColumn(Wire):
+    name: str
+    kind: ColumnKind
+    reason: Reason = Field(description="What shows its kind.")
+    treatment: Treatment = Field(description="What is done with it.")
+    reads: str = Field(description="Of a date: how it is written, iso, dmy, mdy or ymd.")
+
+
+class ColumnsAnswer(Wire):
+    """What the columns of a table are, as its first rows show; none, where it is a log or holds texts or vectors."""
+
+    rows: int = Field(description="How many rows were read to see that.")
+    input: Literal["text", "vector", "table"] = Field(description="What a model reads of a row.")
+    columns: list[RecognisedColumn]
 
 
 class ReplaysAnswer(Wire):

@@ -347,3 +347,29 @@ def test_words_in_the_heads_of_tables_stay_whole_on_a_phone(
         "[...document.querySelectorAll('svg.narrow text')].map((text) => text.getBoundingClientRect().height)"
     )
     assert min(sizes) >= 9  # pixels: legible, though the plot fits
+
+
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_the_columns_of_a_chosen_file_are_shown_and_can_be_left_out_before_its_replay(
+    visits: Visits, start: Start, width: int, scheme: str
+) -> None:
+    page = visits.open(f"{start(VEC).url}/reports", width=width, scheme=scheme)
+    zone = page.get_by_role("group", name="Drop a log here")
+    rows = [f"p{n:03},2026-04-{n % 28 + 1:02},{n % 7},,{'ab'[n % 2]}" for n in range(40)]
+    page.evaluate(DROP, [zone.element_handle(), "plants.csv", "\n".join(["plant,seen,height,note,label", *rows])])
+    columns = page.get_by_role("group", name="Columns that are read")
+    expect(columns).to_contain_text("Recognised by the first 40 rows.")
+    plant, height = (columns.get_by_role("checkbox", name=name) for name in ("plant", "height"))
+    expect(plant).not_to_be_checked()
+    expect(columns).to_contain_text("Identifier: left out; another word in every row")
+    expect(columns).to_contain_text("Date: read as days since 1970, day of the week and hour")
+    check_accessible(page)
+    check_fits(page)
+    columns.scroll_into_view_if_needed()
+    shoot(page, f"reports-columns-{width}-{scheme}")
+    plant.check()
+    height.uncheck()
+    expect(columns).to_contain_text("Number: not read, as you chose")
+    with page.expect_request(lambda request: "/v1/replays?" in request.url) as sent:
+        page.get_by_role("button", name="Replay", exact=True).click()
+    assert "feature=plant" in sent.value.url and "height" not in sent.value.url

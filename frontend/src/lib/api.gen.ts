@@ -795,6 +795,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/replays:columns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Recognise Columns
+         * @description What the columns of a table are, and what a replay does with each. Nothing of the body is kept.
+         *
+         *     The body is a file as for `POST /v1/replays`, or its first lines: at most 1,000 rows are looked at.
+         */
+        post: operations["recognise_columns_v1_replays_columns_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/replays/{id}": {
         parameters: {
             query?: never;
@@ -2315,6 +2337,25 @@ export interface components {
              * @default 60
              */
             round_s?: number;
+        };
+        /**
+         * ColumnsAnswer
+         * @description What the columns of a table are, as its first rows show; none, where it is a log or holds texts or vectors.
+         */
+        ColumnsAnswer: {
+            /**
+             * Rows
+             * @description How many rows were read to see that.
+             */
+            rows: number;
+            /**
+             * Input
+             * @description What a model reads of a row.
+             * @enum {string}
+             */
+            input: "text" | "vector" | "table";
+            /** Columns */
+            columns: components["schemas"]["RecognisedColumn"][];
         };
         /** ConversationAnswer */
         ConversationAnswer: {
@@ -4125,6 +4166,33 @@ export interface components {
              * @enum {string}
              */
             status: "accepted" | "learned" | "refused" | "retracted" | "quarantined" | "held" | "rejected";
+        };
+        /** RecognisedColumn */
+        RecognisedColumn: {
+            /** Name */
+            name: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "number" | "category" | "text" | "vector" | "date" | "identifier" | "empty";
+            /**
+             * Reason
+             * @description What shows its kind.
+             * @enum {string}
+             */
+            reason: "no_value" | "lists" | "leading_zero" | "decimal_commas" | "grouped_digits" | "numbers" | "mixed" | "truth_values" | "dates" | "sentences" | "names" | "another_word" | "counts_rows" | "another_id";
+            /**
+             * Treatment
+             * @description What is done with it.
+             * @enum {string}
+             */
+            treatment: "read" | "left_out" | "parsed" | "input" | "spread" | "time";
+            /**
+             * Reads
+             * @description Of a date: how it is written, iso, dmy, mdy or ymd.
+             */
+            reads: string;
         };
         /** RefusedAnswer */
         RefusedAnswer: {
@@ -9765,6 +9833,93 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ReplayStatus"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    recognise_columns_v1_replays_columns_post: {
+        parameters: {
+            query: {
+                name: string;
+                /** @description The column of the label, in a CSV or Parquet file. */
+                label?: string;
+                format?: "" | "jsonl" | "csv" | "parquet" | "vw" | "dsjson";
+                /** @description Columns of a table that are no features, or patterns such as `vic*`. */
+                drop?: string[];
+                /** @description The only columns that are features, or patterns of them. */
+                feature?: string[];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": unknown;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ColumnsAnswer"];
                 };
             };
             /** @description The request is invalid; nothing was changed. */

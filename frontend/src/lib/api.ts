@@ -52,6 +52,7 @@ import type {
   Refusals,
   Replay,
   Replays,
+  RecognisedColumns,
   ReplyDetails,
   RepliesAnswer,
   ReplySummary,
@@ -262,10 +263,24 @@ export interface ReplayRequest {
   models: string[];
   label: string;
   maxBadRatio: number;
+  columns: ColumnChoice;
+}
+
+/** Which columns of a table are read. drop: left out. features: the only ones; none for all. */
+export interface ColumnChoice {
+  drop: string[];
+  features: string[];
 }
 
 export interface ReplaysApi {
   list(): Promise<Replays>;
+  /** What the columns of a table are. start: the file or its first lines; name: of the file. */
+  recogniseColumns(
+    start: Blob,
+    name: string,
+    label: string,
+    columns: ColumnChoice,
+  ): Promise<RecognisedColumns>;
   /** onProgress: called with the share uploaded, 0 to 1. */
   send(
     log: File,
@@ -842,15 +857,29 @@ export function createReportApi(name: string): ReportApi {
   };
 }
 
+/** A name that is also a pattern stands for itself. */
+const literally = (name: string) => name.replace(/[*?[]/g, '[$&]');
+
+function addColumns(query: URLSearchParams, { drop, features }: ColumnChoice) {
+  for (const name of drop) query.append('drop', literally(name));
+  for (const name of features) query.append('feature', literally(name));
+}
+
 export const replaysApi: ReplaysApi = {
   list: () => call('GET', `${V1}/replays?${inLanguage()}`),
-  send: (log, { models, label, maxBadRatio }, onProgress, signal) => {
+  recogniseColumns: (start, name, label, columns) => {
+    const query = new URLSearchParams({ name, label });
+    addColumns(query, columns);
+    return upload(`${V1}/replays:columns?${query}`, start, () => {}, new AbortController().signal);
+  },
+  send: (log, { models, label, maxBadRatio, columns }, onProgress, signal) => {
     const query = new URLSearchParams({
       name: log.name,
       label,
       max_bad_ratio: String(maxBadRatio),
     });
     for (const model of models) query.append('model', model);
+    addColumns(query, columns);
     return upload(`${V1}/replays?${query}`, log, onProgress, signal);
   },
   drop: async (id) => void (await call('DELETE', `${V1}/replays/${id}`)),

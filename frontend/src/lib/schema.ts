@@ -118,6 +118,8 @@ export type Progress = Schemas['Progress'];
 export type ReportEntry = Schemas['ReportEntry'];
 export type Finding = Schemas['Finding'];
 export type Replay = Schemas['ReplayStatus'];
+export type RecognisedColumn = Schemas['RecognisedColumn'];
+export type RecognisedColumns = Schemas['ColumnsAnswer'];
 export type Replays = Schemas['ReplaysAnswer'];
 
 /** In server-sent events and /readyz, which the OpenAPI document does not describe. */

@@ -1,9 +1,15 @@
 import { expect, test } from 'vitest';
-import { ApiError, type ReplayRequest, type ReplaysApi, type ReportApi } from '../../src/lib/api';
+import {
+  ApiError,
+  type ColumnChoice,
+  type ReplayRequest,
+  type ReplaysApi,
+  type ReportApi,
+} from '../../src/lib/api';
 import type { ServerEvent } from '../../src/lib/ui/events';
 import { Replays } from '../../src/lib/reports/replays.svelte';
 import { Report } from '../../src/lib/reports/report.svelte';
-import type { Replay, ReportState } from '../../src/lib/schema';
+import type { RecognisedColumn, Replay, ReportState } from '../../src/lib/schema';
 import { bytes } from '../../src/lib/ui/wording';
 import { settle } from '../fake';
 
@@ -140,6 +146,16 @@ class FakeReplaysApi implements ReplaysApi {
     return { replays: this.replays, kinds: ['classifier', 'knn'], max_bytes: 100_000 };
   }
 
+  looks: ColumnChoice[] = [];
+  columns: RecognisedColumn[] = [];
+  refused: string | null = null;
+
+  async recogniseColumns(_start: Blob, _name: string, _label: string, choice: ColumnChoice) {
+    if (this.refused !== null) throw new ApiError(this.refused, 400);
+    this.looks.push(choice);
+    return { rows: 40, input: 'table' as const, columns: this.columns };
+  }
+
   async send(
     log: File,
     request: ReplayRequest,
@@ -192,6 +208,58 @@ async function openReplays() {
 const csv = (text = 'size,"colour, or none",side\n1,red,left\n', name = 'sides.csv') =>
   new File([text], name);
 
+const column = (name: string, more: Partial<RecognisedColumn> = {}): RecognisedColumn => ({
+  name,
+  kind: 'number',
+  reason: 'numbers',
+  treatment: 'read',
+  reads: '',
+  ...more,
+});
+const code = column('code', {
+  kind: 'identifier',
+  reason: 'another_word',
+  treatment: 'left_out',
+});
+
+async function openColumns() {
+  const { api, replays } = await openReplays();
+  api.columns = [column('size'), column('age'), code];
+  await replays.choose(csv());
+  await settle();
+  return { api, replays };
+}
+
+test('a column that is unticked is dropped from the replay', async () => {
+  const { api, replays } = await openColumns();
+  expect(replays.columns.listed.map(({ name, isRead }) => [name, isRead])).toEqual([
+    ['size', true],
+    ['age', true],
+    ['code', false],
+  ]);
+  await replays.columns.toggle('age');
+  await replays.send();
+  expect(api.requests[0]?.columns).toEqual({ drop: ['age'], features: [] });
+});
+
+test('an identifier that is ticked is read with the other columns', async () => {
+  const { api, replays } = await openColumns();
+  await replays.columns.toggle('code');
+  await replays.send();
+  expect(api.requests[0]?.columns).toEqual({ drop: [], features: ['size', 'age', 'code'] });
+  expect(api.looks.at(-1)).toEqual(api.requests[0]?.columns);
+});
+
+test('without any column nothing can be replayed, and a refused file has one sentence', async () => {
+  const { api, replays } = await openColumns();
+  await replays.columns.toggle('size');
+  await replays.columns.toggle('age');
+  expect([replays.columns.hasNone, replays.ready]).toEqual([true, false]);
+  api.refused = 'sides.csv has no column';
+  await replays.lookAtColumns();
+  expect(replays.columns.problem).toBe('sides.csv has no column');
+});
+
 test('a log is sent with the chosen options and followed until its result', async () => {
   const { api, replays, pass } = await openReplays();
   await replays.choose(csv());
@@ -200,7 +268,10 @@ test('a log is sent with the chosen options and followed until its result', asyn
   replays.toggle('knn');
   replays.skipBadLines = true;
   expect(await replays.send()).toBe('r1');
-  expect(api.requests).toEqual([{ models: ['classifier'], label: 'side', maxBadRatio: 0.1 }]);
+  const columns = { drop: [], features: [] };
+  expect(api.requests).toEqual([
+    { models: ['classifier'], label: 'side', maxBadRatio: 0.1, columns },
+  ]);
   expect([replays.file, replays.uploadRatio, replays.all.length, replays.latestResult]).toEqual([
     null,
     null,

@@ -160,6 +160,7 @@ ROUTES: dict[Route, Access] = {
         f"POST {MODEL}/jobs/{{id}}:cancel",
         "GET /v1/replays",
         "POST /v1/replays",
+        "POST /v1/replays:columns",
         "GET /v1/replays/{id}",
         "GET /v1/replays/{id}/report",
         "DELETE /v1/replays/{id}",

@@ -18,7 +18,7 @@ from online.errors import BadInput, NotFound
 from online.evaluation.reports.words.language import Words
 from online.models import KINDS
 from online.schemas.fields import Name
-from online.schemas.reports import DeletedReplay, ReplayRequest, ReplaysAnswer, ReplayStatus
+from online.schemas.reports import ColumnsAnswer, DeletedReplay, ReplayRequest, ReplaysAnswer, ReplayStatus
 from online.serving.jobs.replay_jobs import make_file_name
 from online.store import now
 
@@ -91,6 +91,38 @@ async def upload_log(
     id = await runtime.replays.submit(replay, chunks, announced)
     headers = {"Location": f"/v1/replays/{id}", "Retry-After": RETRY_AFTER_S}
     return json_response(runtime.replays.load(id).model_dump(), 202, headers)
+
+
+@router.post("/v1/replays:columns", response_model=ColumnsAnswer, openapi_extra=FILE_BODY)
+async def recognise_columns(
+    request: Request,
+    runtime: RuntimeDep,
+    name: Name,
+    label: LabelColumn = "",
+    format: Format = "",
+    drop: DroppedColumns = [],  # noqa: B006
+    features: FeatureColumns = [],  # noqa: B006
+) -> Response:
+    """What the columns of a table are, and what a replay does with each. Nothing of the body is kept.
+
+    The body is a file as for `POST /v1/replays`, or its first lines: at most 1,000 rows are looked at.
+    """
+    check_upload(name, [], label, format)
+    runtime.disk.check_room()
+    asked = ReplayRequest(
+        name=name,
+        file=make_file_name(name),
+        models=[],
+        label=label,
+        format=format,
+        max_bad_ratio=1.0,
+        size_bytes=0,
+        created_at=now(),
+        drop=tuple(drop),
+        features=tuple(features),
+    )
+    found = await runtime.replays.recognise_columns(asked, read_upload(request), announced_bytes(request))
+    return json_response(found)
 
 
 def check_upload(name: str, models: list[str], label: str, format: str) -> None:

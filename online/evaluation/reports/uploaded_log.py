@@ -7,9 +7,9 @@ nothing in it is imported, opened as a path or run.
 """
 
 import os
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 
@@ -24,12 +24,12 @@ from online.evaluation.reports.report_page import write_report
 from online.evaluation.reports.words.language import ALL_WORDS
 from online.evaluation.sources.column_choice import ColumnChoice
 from online.evaluation.sources.log_format import LoggedEvent
-from online.evaluation.sources.opening import open_source
+from online.evaluation.sources.opening import SURVEYED_ROWS, open_source
 from online.evaluation.sources.replay_source import ReadOptions, Source
 from online.evaluation.sources.upload_checks import check_header, check_options
 from online.io.records import ReadLimits, check_file, open_bytes
 from online.models import parse_number
-from online.schemas.reports import ReplayRequest
+from online.schemas.reports import ColumnsAnswer, RecognisedColumn, ReplayRequest
 from online.workspace import name_translation
 
 Progress = Callable[[str, int, int], None]  # the step, how much of it is done, of how much
@@ -41,17 +41,13 @@ def replay_uploaded_log(folder: Path, limits: ReadLimits, chosen: Callable[[list
 
     chosen: called with the names of the models. Raises BadInput, which names the log as its sender did.
     """
-    request = ReplayRequest.model_validate_json((folder / "asked.json").read_bytes())
-    path = folder / request.file
-
-    def use_sent_name(text: str) -> str:
-        return text.replace(str(path), request.name).replace(path.name, request.name)
-
-    try:
+    request, path = read_request(folder)
+    with named_as_sent(request, path):
         results = _replay(request, path, limits, chosen, tick)
-    except BadInput as error:
-        raise BadInput(use_sent_name(str(error))).because(error.code, **error.figures) from None
-    results = [each if each.failure is None else replace(each, failure=use_sent_name(each.failure)) for each in results]
+    results = [
+        each if each.failure is None else replace(each, failure=use_sent_name(each.failure, request, path))
+        for each in results
+    ]
     if all(each.report is None for each in results):
         raise BadInput("; ".join(f"{each.candidate.name}: {each.failure}" for each in results))
     tick("writing the page", 0, 1)
@@ -61,17 +57,40 @@ def replay_uploaded_log(folder: Path, limits: ReadLimits, chosen: Callable[[list
         os.replace(aside, name_translation(folder / "report.html", words.language))
 
 
+def describe_uploaded_columns(folder: Path, limits: ReadLimits) -> ColumnsAnswer:
+    """Return what the columns of an uploaded table are. Raises BadInput, which names the file as its sender did."""
+    request, path = read_request(folder)
+    with named_as_sent(request, path):
+        source = open_upload(request, path, limits)
+        rows = sum(1 for _ in islice(source.instances(), SURVEYED_ROWS))
+    columns = [RecognisedColumn(**asdict(column)) for column in source.profile.columns]
+    return ColumnsAnswer(rows=rows, input=source.profile.input, columns=columns)
+
+
+def read_request(folder: Path) -> tuple[ReplayRequest, Path]:
+    """Return what was asked of an upload, and where its file lies."""
+    request = ReplayRequest.model_validate_json((folder / "asked.json").read_bytes())
+    return request, folder / request.file
+
+
+def use_sent_name(text: str, request: ReplayRequest, path: Path) -> str:
+    return text.replace(str(path), request.name).replace(path.name, request.name)
+
+
+@contextmanager
+def named_as_sent(request: ReplayRequest, path: Path) -> Iterator[None]:
+    """Let errors name the file as its sender did."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput(use_sent_name(str(error), request, path)).because(error.code, **error.figures) from None
+
+
 def _replay(
     request: ReplayRequest, path: Path, limits: ReadLimits, chosen: Callable[[list[str]], None], tick: Progress
 ) -> list[ReplayResult]:
     tick("reading the log", 0, 1)
-    check_file(path, limits)
-    columns = ColumnChoice(request.drop, request.features)
-    reads = ReadOptions(
-        request.format, request.label, max_bad_ratio=request.max_bad_ratio, limits=limits, columns=columns
-    )
-    source = open_source(str(path), reads)
-    source = replace(source, name=request.name)
+    source = open_upload(request, path, limits)
     if source.header:
         check_header(source.header, request.name)
     candidates = collect_candidates(
@@ -92,6 +111,15 @@ def _replay(
     if interrupted:
         raise KeyboardInterrupt
     return results
+
+
+def open_upload(request: ReplayRequest, path: Path, limits: ReadLimits) -> Source:
+    check_file(path, limits)
+    columns = ColumnChoice(request.drop, request.features)
+    reads = ReadOptions(
+        request.format, request.label, max_bad_ratio=request.max_bad_ratio, limits=limits, columns=columns
+    )
+    return replace(open_source(str(path), reads), name=request.name)
 
 
 def count_events(source: Source) -> int:

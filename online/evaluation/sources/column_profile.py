@@ -21,24 +21,8 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
 
-ColumnKind = Literal["number", "category", "text", "vector", "date", "identifier", "empty"]
-Reason = Literal[
-    "no_value",
-    "lists",
-    "leading_zero",
-    "decimal_commas",
-    "grouped_digits",
-    "numbers",
-    "mixed",
-    "truth_values",
-    "dates",
-    "sentences",
-    "names",
-    "another_word",
-    "counts_rows",
-    "another_id",
-]
-Treatment = Literal["read", "left_out", "parsed", "input", "spread", "time"]
+from online.schemas.reports import ColumnKind, Reason, Treatment
+
 Input = Literal["text", "vector", "table"]
 
 LEAST_ROWS = 20  # that show an identifier

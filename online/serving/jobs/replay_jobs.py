@@ -15,7 +15,7 @@ import re
 import shutil
 import time
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -34,6 +34,7 @@ from online.workspace import Workspace
 log = logging.getLogger("online.replays")
 
 MAX_REPLAYS = 8  # uploaded logs that wait or run; each may be large
+MAX_LOOK_S = 60.0  # to find out what the columns of a table are
 ABANDONED_S = 3600.0  # an incomplete upload is deleted after this time
 STOPPED = "the service stopped before it was done; send the log again"
 COMPRESSIONS, FORMATS = (".gz", ".zst"), (".csv", ".parquet", ".vw", ".dsjson")
@@ -71,6 +72,7 @@ class ReplayJobs:
         self.running: dict[str, RunningReplay] = {}
         self._arriving = 0
         self._turn = asyncio.Lock()
+        self._looks = asyncio.Lock()
 
     # reading replays
 
@@ -134,26 +136,57 @@ class ReplayJobs:
         announced_bytes: its size as the sender announced it, 0 if not. Raises TooLarge, BadInput, Overloaded or
         Unavailable; then nothing of the log is kept.
         """
+        id = uuid4().hex
+        async with self._stored(f".{id}", request, chunks, announced_bytes) as aside:
+            self._begin(id, aside)
+        return id
+
+    async def recognise_columns(
+        self, request: ReplayRequest, chunks: AsyncIterator[bytes], announced_bytes: int
+    ) -> dict[str, Any]:
+        """Return what the columns of a table are, as a ColumnsAnswer; nothing is kept. Raises as `submit` does."""
+        async with self._stored(f".{uuid4().hex}", request, chunks, announced_bytes) as aside:
+            return await self._look(aside)
+
+    async def _look(self, folder: Path) -> dict[str, Any]:
+        """Look at the columns in a process of its own, one file after the other."""
+        told = dict[str, Any]()
+        try:
+            async with asyncio.timeout(MAX_LOOK_S), self._looks:
+                reason = await run_child(self.settings, "log", "columns", str(folder), on_message=told.update)
+        except TimeoutError:
+            raise Overloaded(
+                f"the columns were not recognised within {MAX_LOOK_S:g} s; replay the file as it is"
+            ) from None
+        if reason is not None:
+            cause = told.get("cause") or {"code": "", "figures": {}}
+            raise BadInput(reason).because(cause["code"], **cause["figures"])
+        found: dict[str, Any] = told["columns"]
+        return found
+
+    @asynccontextmanager
+    async def _stored(
+        self, name: str, request: ReplayRequest, chunks: AsyncIterator[bytes], announced_bytes: int
+    ) -> AsyncIterator[Path]:
+        """Store an upload in a folder with what was asked; the folder is deleted at the end, unless it was renamed."""
         self._check_size(announced_bytes)
         if len(self.running) + self._arriving >= MAX_REPLAYS:
             raise Overloaded(
                 f"{MAX_REPLAYS} logs are waiting to be replayed already; send the log again when one of them has been replayed"
             ).because("logs_waiting", count=MAX_REPLAYS)
-        id = uuid4().hex
-        aside = self.folder / f".{id}"
+        aside = self.folder / name
         self._arriving += 1
         try:
             await asyncio.to_thread(aside.mkdir, parents=True)
             size = await self._write(aside / request.file, chunks)
             complete = request.model_copy(update={"size_bytes": size})
             await asyncio.to_thread((aside / "asked.json").write_text, complete.model_dump_json())
-            self._begin(id, aside)
+            yield aside
         except OSError as error:
             raise Unavailable(f"the log could not be written: {error.strerror}; nothing of it was kept") from None
         finally:
             self._arriving -= 1
             await asyncio.to_thread(shutil.rmtree, aside, True)
-        return id
 
     def _check_size(self, size: int) -> None:
         if size > self.settings.max_log_bytes:

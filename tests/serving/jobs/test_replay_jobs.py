@@ -346,3 +346,37 @@ def test_an_upload_that_unpacks_to_much_is_refused(
 def test_an_upload_of_one_endless_line_is_refused(service: Service, tmp_path: Path) -> None:
     log = zstd_bomb(tmp_path / "log", b"x", 200 * MB).read_bytes()
     assert "max_line_bytes" in failure(service, log, name="log.jsonl.zst")
+
+
+def look(service: Service, log: bytes, **query: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = service.http.post("/v1/replays:columns", content=log, params=query).json()
+    return answer
+
+
+PLANTS = "\n".join(
+    ["plant,seen,height,note,label", *(f"p{n:03},2026-04-{n % 28 + 1:02},{n % 7},,{'ab'[n % 2]}" for n in range(40))]
+).encode()
+
+
+def test_the_columns_of_a_table_are_shown_before_its_replay_and_nothing_is_kept(service: Service) -> None:
+    found = look(service, PLANTS, name="plants.csv", label="label")
+    assert found["rows"] == 40
+    assert {each["name"]: (each["kind"], each["treatment"]) for each in found["columns"]} == {
+        "plant": ("identifier", "left_out"),
+        "seen": ("date", "parsed"),
+        "height": ("number", "read"),
+    }
+    assert not [*(service.state / "replays").glob(".*")]
+
+
+def test_a_column_that_looks_like_an_identifier_is_read_where_the_user_names_it(service: Service) -> None:
+    found = look(service, PLANTS, name="plants.csv", label="label", feature=["plant", "height"])
+    assert [(each["name"], each["treatment"]) for each in found["columns"]] == [("plant", "read"), ("height", "read")]
+
+
+def test_a_table_whose_columns_cannot_be_recognised_is_refused_in_one_sentence(service: Service) -> None:
+    refused = look(service, PLANTS, name="plants.csv", label="weight")
+    assert "plants.csv" in refused["error"] and refused["cause"]["code"] == "log_column_missing"
+    assert look(service, b"", name="plants.csv", label="label")["cause"]["code"] == "log_empty"
+    too_large = look(service, b"a" * (MAX_BYTES + 1), name="a.csv", label="a")
+    assert too_large["cause"]["code"] == "log_too_large"

@@ -5,9 +5,8 @@
 
 import type { ReplaysApi } from '../api';
 import { t } from '../messages';
-import { ApiError } from '../api';
-import { wordCause } from '../ui/causes';
 import { detailOf } from '../ui/problems';
+import { Columns, wordRefusal } from './columns.svelte';
 import { previewLog, type Preview } from './preview';
 import { TimeLeft } from './time_left';
 import type { Pause } from '../ui/live_status.svelte';
@@ -19,10 +18,6 @@ const MAX_BAD_RATIO = 0.1; // share of the lines that may be skipped, if allowed
 
 export const isRunning = ({ state }: Replay) => state === 'waiting' || state === 'running';
 
-/** Why the service did not take a log. */
-const wordRefusal = (error: unknown) =>
-  wordCause(error instanceof ApiError ? error.details.cause : null, detailOf(error));
-
 export class Replays {
   private answer = $state.raw<Answer | null>(null);
   private actionError = $state<string | null>(null);
@@ -33,6 +28,7 @@ export class Replays {
   /** What was recognised in its beginning; null until that was read. */
   preview = $state.raw<Preview | null>(null);
   label = $state('');
+  columns: Columns;
   /** None means all suitable kinds. */
   kinds = $state<string[]>([]);
   skipBadLines = $state(false);
@@ -46,10 +42,12 @@ export class Replays {
   availableKinds = $derived(this.answer?.kinds ?? []);
   asksForLabel = $derived(this.preview?.isTable ?? false);
   isLoaded = $derived(this.answer !== null);
-  ready = $derived(
-    this.preview !== null &&
+  ready = $derived.by(
+    () =>
+      this.preview !== null &&
       this.uploadRatio === null &&
-      (!this.asksForLabel || this.label.trim() !== ''),
+      (!this.asksForLabel || this.label.trim() !== '') &&
+      !this.columns.hasNone,
   );
 
   private stopped = true;
@@ -60,7 +58,9 @@ export class Replays {
   constructor(
     readonly api: ReplaysApi,
     private pause: Pause,
-  ) {}
+  ) {
+    this.columns = new Columns(api);
+  }
 
   start() {
     this.stopped = false;
@@ -74,6 +74,7 @@ export class Replays {
 
   async choose(file: File | null) {
     this.actionError = null;
+    this.columns.clear();
     [this.file, this.preview, this.label] = [null, null, ''];
     const most = this.answer?.max_bytes;
     if (file && most !== undefined && file.size > most) {
@@ -86,6 +87,15 @@ export class Replays {
     if (this.file !== file) return; // another file was chosen meanwhile
     this.preview = preview;
     this.label = preview.isTable ? preview.label : '';
+    void this.lookAtColumns();
+  }
+
+  /** Recognise the columns of the file, once it is known which is the label. */
+  async lookAtColumns() {
+    const isNamed = this.asksForLabel && this.label.trim() !== '';
+    if (this.file && (isNamed || this.preview?.format === 'JSON'))
+      await this.columns.look(this.file, this.label.trim());
+    else this.columns.clear();
   }
 
   toggle(kind: string) {
@@ -106,6 +116,7 @@ export class Replays {
       models: this.kinds,
       label: this.label.trim(),
       maxBadRatio: this.skipBadLines ? MAX_BAD_RATIO : 0,
+      columns: this.columns.choice,
     };
     try {
       const replay = await this.api.send(

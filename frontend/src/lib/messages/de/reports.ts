@@ -48,6 +48,53 @@ export const reports: Messages['reports'] = {
     tooLarge: (name, size, limit) =>
       `${name} hat ${size}. Dieser Dienst nimmt Logs bis ${limit} an.`,
   },
+  columns: {
+    title: 'Spalten, die gelesen werden',
+    note: (rows, shown) =>
+      rows === 1
+        ? 'An der ersten Zeile erkannt. Entfernen Sie den Haken bei allem, was nicht gelesen werden soll.'
+        : `An den ersten ${shown} Zeilen erkannt. Entfernen Sie den Haken bei allem, was nicht gelesen werden soll.`,
+    looking: 'Spalten werden erkannt …',
+    tooLarge: 'Die Spalten dieser Datei werden nach dem Hochladen erkannt.',
+    none: 'Wählen Sie mindestens eine Spalte: Ohne Spalten lässt sich nichts vorhersagen.',
+    dropped: (kind) => `${kind}: wird nicht gelesen, wie Sie es wählten`,
+    treated: (kind, treatment, reason) => `${kind}: ${treatment}; ${reason}`,
+    textBeside:
+      'Text: wird neben anderen Spalten ausgelassen. Soll er gelesen werden, wählen Sie alle anderen ab.',
+    kinds: {
+      number: 'Zahl',
+      category: 'Kategorie',
+      text: 'Text',
+      vector: 'Vektor',
+      date: 'Datum',
+      identifier: 'Kennung',
+      empty: 'Leer',
+    },
+    treatments: {
+      read: 'wird so gelesen, wie sie ist',
+      left_out: 'wird ausgelassen',
+      parsed: 'wird als Tage seit 1970, Wochentag und Stunde gelesen',
+      input: 'das ist es, was gelesen wird',
+      spread: 'wird als je eine Zahl für jede Stelle gelesen',
+      time: 'der Zeitpunkt jeder Zeile',
+    },
+    reasons: {
+      no_value: 'sie hat keinen Wert',
+      lists: 'sie enthält Listen von Zahlen',
+      leading_zero: 'eine ihrer Zahlen beginnt mit 0, darum sind alle Texte',
+      decimal_commas: 'ihre Zahlen haben Dezimalkommas',
+      grouped_digits: 'Kommas gliedern die Ziffern ihrer Zahlen',
+      numbers: 'sie enthält Zahlen',
+      mixed: 'sie enthält Texte und Zahlen',
+      truth_values: 'sie enthält Wahrheitswerte',
+      dates: 'sie enthält Daten',
+      sentences: 'sie enthält Sätze',
+      names: 'sie enthält Namen',
+      another_word: 'in jeder Zeile ein anderes Wort',
+      counts_rows: 'sie zählt die Zeilen',
+      another_id: 'in jeder Zeile eine andere Zahl, und sie heißt wie eine Kennung',
+    },
+  },
   preview: {
     title: 'Das haben wir erkannt',
     table: (format, columns, rows) =>

@@ -48,6 +48,54 @@ export const reports = {
     tooLarge: (name: string, size: string, limit: string) =>
       `${name} is ${size}. This service takes logs of at most ${limit}.`,
   },
+  /** What the columns of a file are; kinds, treatments and reasons by the words of the service. */
+  columns: {
+    title: 'Columns that are read',
+    note: (rows: number, shown: string) =>
+      rows === 1
+        ? 'Recognised by the first row. Untick what should not be read.'
+        : `Recognised by the first ${shown} rows. Untick what should not be read.`,
+    looking: 'Recognising the columns…',
+    tooLarge: 'The columns of this file are recognised after the upload.',
+    none: 'Tick at least one column: without any, nothing can be predicted.',
+    dropped: (kind: string) => `${kind}: not read, as you chose`,
+    treated: (kind: string, treatment: string, reason: string) =>
+      `${kind}: ${treatment}; ${reason}`,
+    textBeside: 'Text: left out beside other columns. To read it, untick all others.',
+    kinds: {
+      number: 'Number',
+      category: 'Category',
+      text: 'Text',
+      vector: 'Vector',
+      date: 'Date',
+      identifier: 'Identifier',
+      empty: 'Empty',
+    },
+    treatments: {
+      read: 'read as it is',
+      left_out: 'left out',
+      parsed: 'read as days since 1970, day of the week and hour',
+      input: 'this is what is read',
+      spread: 'read as a number for each place',
+      time: 'the time of each row',
+    },
+    reasons: {
+      no_value: 'it holds no value',
+      lists: 'it holds lists of numbers',
+      leading_zero: 'one of its numbers begins with 0, so all are texts',
+      decimal_commas: 'its numbers have decimal commas',
+      grouped_digits: 'commas group the digits of its numbers',
+      numbers: 'it holds numbers',
+      mixed: 'it holds texts and numbers',
+      truth_values: 'it holds truth values',
+      dates: 'it holds dates',
+      sentences: 'it holds sentences',
+      names: 'it holds names',
+      another_word: 'another word in every row',
+      counts_rows: 'it counts the rows',
+      another_id: 'another number in every row, and called an id',
+    },
+  },
   preview: {
     title: 'What we recognised',
     table: (format: string, columns: number, rows: string) =>
