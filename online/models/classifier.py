@@ -446,6 +446,9 @@ class Classifier:
         self.head.forget_solutions()
         self._forget_solution()
 
+    def count_outside(self, inputs: Sequence[bytes]) -> int:
+        return self.inputs.count_outside(inputs)
+
     def facts(self) -> Mapping[str, float]:
         decided = self.head.decided
         facts = {"temperature": decided.temperature, "held_out": len(self.held_out), "held_out_loss": decided.loss}

@@ -139,6 +139,11 @@ class Inputs:
             return self.columns.measure_vectors_beyond(self._vectors(inputs))
         return self.columns.measure_beyond([read_row(data) for data in inputs])
 
+    def count_outside(self, inputs: Sequence[bytes]) -> int:
+        """How many inputs hold a number beyond all its ranges; 0 while these are being fitted."""
+        beyond_BN = None if self.warm is not None or not inputs else self.measure_beyond(inputs)
+        return 0 if beyond_BN is None else int((beyond_BN > 0).any(1).sum())
+
     # examples
 
     def take(self, examples: Sequence[Example]) -> Iterator[list[Example]]:

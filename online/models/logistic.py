@@ -351,6 +351,18 @@ class Logistic:
     def _describe_columns(self) -> list[list[Any]]:
         return [column.entry for column in self.columns.columns]
 
+    def count_outside(self, inputs: Sequence[bytes]) -> int:
+        """How many inputs hold a number beyond all its ranges; 0 while these are being fitted."""
+        if self.warm is not None or not inputs:
+            return 0
+        if self.input == "vector":
+            beyond_BN = self.columns.measure_vectors_beyond(
+                np.stack([np.frombuffer(each, np.float64) for each in inputs])
+            )
+        else:
+            beyond_BN = self.columns.measure_beyond([parse_row(each) for each in inputs])
+        return 0 if beyond_BN is None else int((beyond_BN > 0).any(1).sum())
+
     def facts(self) -> Mapping[str, float]:
         return {}
 

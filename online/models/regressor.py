@@ -412,6 +412,14 @@ class Regressor:
     def drifted(self, label: str | None, since: int) -> None:
         """Do nothing: a regressor has no windows."""
 
+    def count_outside(self, inputs: Sequence[bytes]) -> int:
+        return self.inputs.count_outside(inputs)
+
+    def count_targets_outside(self, labels: Sequence[str]) -> int:
+        if self.inputs.warm is not None:
+            return 0
+        return sum(abs(self.target.steps(parse_number(label))) > self._target_limit for label in labels)
+
     def facts(self) -> Mapping[str, float]:
         """noise: standard deviation of targets around predictions, in the target's own unit."""
         noise = float(self._solved_from_moments().scalars[2])

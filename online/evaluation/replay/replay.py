@@ -36,6 +36,7 @@ from online.evaluation.sources.row_blocks import RowBlock
 from online.learning.training_state import TrainingState
 from online.models import Answer, Candidate, Model, create, parse_number
 from online.models.ranker.policies import draw_key
+from online.models.unseen import count_outside, count_targets_outside
 from online.models.updates import answer_by_updates
 from online.prequential import names_right_answer
 from online.schemas.events import Entry, Event
@@ -105,6 +106,9 @@ class Replay:
         self.outcomes: dict[str, PendingOutcome] = {}
         self.judged = JudgedOutcomes()
         self.examples = self.events = self.answers = self.same_answers = self.lines = self.orphans = 0
+        self.outside = self.targets_outside = (
+            0  # answers, and right answers, outside the ranges that the model had seen
+        )
         self.clock = time.thread_time if candidate.device == "cpu" else time.perf_counter
         self.model_seconds = 0.0
 
@@ -300,6 +304,7 @@ class Replay:
         started = self.clock()
         answers = self.training.model.predict(inputs, keys)
         self.model_seconds += self.clock() - started
+        self.outside += count_outside(self.training.model, inputs)
         return answers
 
     def _ask_frozen(self, inputs: Sequence[bytes]) -> Sequence[Answer | None]:
@@ -326,6 +331,8 @@ class Replay:
     def _apply(self, entries: Sequence[Entry]) -> None:
         if entries:
             self.events += len(entries)
+            if self.setup.spec.predicts_numbers:
+                self.targets_outside += count_targets_outside(self.training.model, [*list_labels(entries)])
             started = self.clock()
             self.training.apply(entries)
             self.model_seconds += self.clock() - started
@@ -398,7 +405,14 @@ class Replay:
             [*self.setup.profile.columns],
             self.bad.as_json() if self.bad.count else {},
             dict(Counter(self.training.refused.values()).most_common(MAX_REASONS)),
+            self.outside,
+            self.targets_outside,
         )
+
+
+def list_labels(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield the right answers among events."""
+    return (each.event.label for each in entries if each.event.kind in ("label", "correction"))
 
 
 def read_chunks(source: Source, span: Span, bad: BadLines, at: Callable[[float], None]) -> Iterator[Chunk]:

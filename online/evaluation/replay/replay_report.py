@@ -24,7 +24,8 @@ class ReplayReport:
     if one should have. events_without_prediction: events about a prediction that does not stand before them, which were
     not learned. settings: with which it was replayed, see `ModelSetup.settings`.
     columns: what those of a table are, and how each is treated. unusable: the bad lines, by what is wrong, and the first of
-    them. refused: how many examples the model did not learn, by the reason.
+    them. refused: how many examples the model did not learn, by the reason. outside: answers about inputs with a number outside
+    the ranges that the model had seen. targets_outside: numbers to predict that it cut off.
     """
 
     name: str
@@ -50,6 +51,8 @@ class ReplayReport:
     columns: list[ColumnProfile] = field(default_factory=list)
     unusable: dict[str, Any] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
+    outside: int = 0
+    targets_outside: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from online.evaluation.scoring.baseline_lead import Lead
 from online.evaluation.sources.column_choice import MAX_NAMED
 from online.evaluation.sources.column_profile import ColumnProfile
 
+MAX_OUTSIDE = 0.01  # share of answers outside the ranges seen from which it is said
 SKIPPED = {NO_TEXTS: "skipped.texts", TOO_LARGE: "skipped.too_large"}
 
 
@@ -89,6 +90,29 @@ def warn_of_orphans(reports: Sequence[ReplayReport], words: Words = IN_ENGLISH) 
     """Yield how many events were not learned, if any: the log is the same for all models."""
     if count := max((report.events_without_prediction for report in reports), default=0):
         yield words.plural("warn.orphans", count)
+
+
+def warn_of_outside(report: ReplayReport, words: Words = IN_ENGLISH) -> Iterator[str]:
+    """Yield how much lay outside the ranges that a model had seen, where it was more than a few."""
+    for key, count, total in (
+        ("warn.outside", report.outside, report.asked),
+        ("warn.targets_outside", report.targets_outside, report.events),
+    ):
+        if count > MAX_OUTSIDE * total:
+            yield words(key, model=report.name, count=count, share=100 * count / total)
+
+
+def advise_on_outside(report: ReplayReport, words: Words, names_options: bool) -> Iterator[str]:
+    """Yield what `warn_of_outside` says with what helps. names_options: whether the advice may name options."""
+    if said := [*warn_of_outside(report, words)]:
+        yield " ".join([*said, describe_outside_remedy(report, words) if names_options else words("next.outside")])
+
+
+def describe_outside_remedy(report: ReplayReport, words: Words) -> str:
+    options = report.settings.get("options", {})
+    if declared := [f"`{name}`" for name in ("scale", "target_scale") if options.get(name)]:
+        return words("next.outside_declared", names=" / ".join(declared))
+    return words("next.outside_numbers" if "mae" in report.figures else "next.outside_classes")
 
 
 def describe_lead(model: str, lead: Lead, words: Words) -> str:

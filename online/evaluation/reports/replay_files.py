@@ -8,7 +8,7 @@ from typing import Any
 
 from online.errors import SetupError
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
-from online.evaluation.reports.remarks import warn, warn_of_orphans
+from online.evaluation.reports.remarks import warn, warn_of_orphans, warn_of_outside
 from online.evaluation.reports.verdict import conclude
 
 
@@ -31,7 +31,7 @@ def result_as_json(result: ReplayResult) -> dict[str, Any]:
     for name in ("contents_from", "left_out", "baseline_skipped", "columns", "unusable", "refused"):
         if not report[name]:
             del report[name]
-    report["warnings"] = [*warn_of_orphans([result.report]), *warn([result.report])]
+    report["warnings"] = [*warn_of_orphans([result.report]), *warn([result.report]), *warn_of_outside(result.report)]
     if result.report.tasks is not None:
         report["tasks"] = {"names": result.report.tasks.names, "accuracies": result.report.tasks.ends}
     return {**described, **report, "against_champion": result.comparison}

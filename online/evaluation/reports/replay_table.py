@@ -14,6 +14,7 @@ from online.evaluation.reports.remarks import (
     describe_left_out,
     describe_settings,
     describe_skipped,
+    warn_of_outside,
 )
 from online.evaluation.reports.verdict import Verdict, conclude
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
@@ -160,6 +161,7 @@ def describe_report(report: ReplayReport, named: bool) -> Iterator[str]:
     for reason, count in report.refused.items():
         examples = IN_ENGLISH.number(count, "example was|examples were")
         yield f"{name}{examples} judged and not learned: {reason}"
+    yield from (f"{name}{line}" for line in warn_of_outside(report))
     if report.contents_from:
         yield f"{name}{describe_expired(report.contents_from)}"
     if report.left_out:

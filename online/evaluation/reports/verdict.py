@@ -12,7 +12,14 @@ from online.evaluation.intervals import wilson_interval
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.reports.bases import count_judged, count_known, is_by_construction, is_partial
 from online.evaluation.reports.noticed_fall import NoticedFall, find_noticed_fall
-from online.evaluation.reports.remarks import describe_lead, describe_remedies, name_baseline, warn, warn_of_orphans
+from online.evaluation.reports.remarks import (
+    advise_on_outside,
+    describe_lead,
+    describe_remedies,
+    name_baseline,
+    warn,
+    warn_of_orphans,
+)
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.evaluation.scoring.baseline_lead import Lead
 from online.evaluation.scoring.confusion import ConfusedPair
@@ -308,7 +315,10 @@ def advise(
     reports = [result.report for result in results if result.report is not None]
     is_unbeaten = find_unbeaten(reports, best) is not None
     choice = [] if is_unbeaten else [*advise_on_choice(results, best, words)]  # none is worth its keep
-    remedies = [*advise_on_guesser(best, is_unbeaten, words, names_options)]
+    remedies = [
+        *advise_on_guesser(best, is_unbeaten, words, names_options),
+        *advise_on_outside(best, words, names_options),
+    ]
     sentences = [*advise_to_collect(best, words), *remedies, *advise_on_fall(best, fall, words), *choice, *details]
     return " ".join(sentences[:3]) or words("next.nothing")
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from online.errors import CannotExport
 from online.models.encoders import minilm
-from online.models.encoders.columns import KNOTS, OVERFLOW_COLUMNS, Columns, column_name
+from online.models.encoders.columns import KNOTS, OVERFLOW_COLUMNS, Column, Columns, column_name
 from online.models.encoders.text import TEXT_SCALE, extract_text
 from online.models.encoders.values import Value
 from online.models.export.graph import Graph, TensorSpec
@@ -132,12 +132,7 @@ def read_inputs(graph: Graph, inputs: Inputs) -> Features:
 
 def read_columns(graph: Graph, columns: Columns, is_table: bool) -> Features:
     """The features of vectors or tables, exactly as `Columns` computes them. Raises CannotExport if there are no columns."""
-    if columns.bands:
-        raise CannotExport(
-            f"the numbers of {', '.join(sorted(columns.bands)[:5])} left their first scale and are read by further ones, "
-            "which a file cannot do yet; declare option 'scale' for numbers whose range is known"
-        )
-    numbers = [place for place, column in enumerate(columns.columns) if column.number]
+    numbers = [place for place, column in enumerate(columns.columns) if column.number and not column.is_band]
     categories = [place for place, column in enumerate(columns.columns) if not column.number]
     starts = find_starts(columns)
     blocks, order = list[str](), list[int]()
@@ -147,6 +142,9 @@ def read_columns(graph: Graph, columns: Columns, is_table: bool) -> Features:
         for at, block in enumerate([q, *bumps]):
             blocks.append(block if present is None else graph.op("Mul", block, present))
             order += [starts[place] + at for place in numbers]
+    if columns.bands:
+        read, served = read_bands(graph, columns, numbers, is_table)
+        blocks, order = [*blocks, *read], [*order, *served]
     if categories:
         blocks.append(graph.op("Mul", CATEGORIES, graph.constant("highest", 127, "float32")))
         order += [starts[place] for place in categories]
@@ -163,22 +161,56 @@ def join(graph: Graph, blocks: Sequence[str]) -> str:
 
 def find_starts(columns: Columns) -> list[int]:
     """The first served feature of each column."""
-    widths = [1 + len(KNOTS) if column.number and columns.bumps else 1 for column in columns.columns]
+    widths = [len(column.parts(columns.bumps)) for column in columns.columns]
     return [0, *np.cumsum(widths).tolist()][:-1]
 
 
 def quantise_numbers(graph: Graph, columns: Columns, places: Sequence[int], is_table: bool) -> tuple[str, str | None]:
     """clip(rint(x * 2^exponent) - centre) [B, N], and 1 where a number is present; None if all always are."""
     chosen = [columns.columns[place] for place in places]
-    if max(abs(column.exponent) for column in chosen) > LARGEST_EXPONENT[graph.wide]:
-        raise CannotExport(f"the scale of a number does not fit into {graph.wide}")
+    check_scales(chosen, graph.wide)
     x, present = NUMBERS, None
     if is_table:
         x, present = split_missing(graph, NUMBERS)
-    scaled = graph.op("Mul", x, graph.constant("scales", np.exp2([float(c.exponent) for c in chosen]), graph.wide))
-    centres = graph.constant("centres", [float(column.centre) for column in chosen], graph.wide)
-    steps = graph.op("Sub", graph.op("Round", scaled), centres)
+    steps = count_steps(graph, x, chosen)
     return graph.cast(graph.clip(steps, "quanta", 127), "float32"), present
+
+
+def check_scales(columns: Sequence[Column], wide: str) -> None:
+    """Raises CannotExport for a scale that numbers of this type cannot be multiplied by."""
+    if max(abs(column.exponent) for column in columns) > LARGEST_EXPONENT[wide]:
+        raise CannotExport(f"the scale of a number does not fit into {wide}")
+
+
+def count_steps(graph: Graph, x: str, columns: Sequence[Column], prefix: str = "") -> str:
+    """rint(x * 2^exponent) - centre [B, N]: how many quanta each number lies from the centre of its column."""
+    scales = np.exp2([float(column.exponent) for column in columns])
+    scaled = graph.op("Mul", x, graph.constant(f"{prefix}scales", scales, graph.wide))
+    centres = graph.constant(f"{prefix}centres", [float(column.centre) for column in columns], graph.wide)
+    return graph.op("Sub", graph.op("Round", scaled), centres)
+
+
+def read_bands(graph: Graph, columns: Columns, numbers: Sequence[int], is_table: bool) -> tuple[list[str], list[int]]:
+    """The features of bands, each [B, K], and the served feature of each: zero where a number is outside its band."""
+    place_of = {columns.columns[number].name: at for at, number in enumerate(numbers)}
+    bands = [place for place, column in enumerate(columns.columns) if column.is_band]
+    chosen, starts = [columns.columns[place] for place in bands], find_starts(columns)
+    check_scales(chosen, graph.wide)
+    x, present = split_missing(graph, NUMBERS) if is_table else (NUMBERS, None)
+    whose = graph.constant("band_numbers", [place_of[band.name] for band in chosen], "int64")
+    steps = count_steps(graph, graph.op("Gather", x, whose, axis=1), chosen, "band_")
+    q = graph.clip(steps, "quanta", 127)
+    inside = graph.cast(graph.op("Equal", steps, q), "float32")
+    if present is not None:
+        inside = graph.op("Mul", inside, graph.op("Gather", present, whose, axis=1))
+    q = graph.cast(q, "float32")
+    read = [
+        q,
+        *(make_bump(graph, q, knot) for knot in (KNOTS if columns.bumps else ())),
+        graph.constant("highest", 127, "float32"),
+    ]
+    blocks = [graph.op("Mul", each, inside) for each in read]
+    return blocks, [starts[place] + at for at in range(len(read)) for place in bands]
 
 
 def split_missing(graph: Graph, numbers: str) -> tuple[str, str]:

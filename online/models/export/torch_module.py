@@ -141,6 +141,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "Conv": convolve,
     "Cos": torch.cos,
     "Div": torch.div,
+    "Equal": torch.eq,
     "Exp": torch.exp,
     "Expand": lambda x, shape: x.expand(shape),
     "Flatten": lambda x, axis: x.flatten(axis),

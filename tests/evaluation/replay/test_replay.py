@@ -27,7 +27,7 @@ from tests.support import replay_json, run_online
 
 KEYS = {"log", "name", "kind", "examples", "events", "asked", "same_answers", "figures"}
 KEYS |= {"examples_per_second", "state_sha256", "drift", "bad", "details", "options", "against_champion"}
-KEYS |= {"leads", "remedies", "warnings", "settings", "events_without_prediction"}
+KEYS |= {"leads", "remedies", "warnings", "settings", "events_without_prediction", "outside", "targets_outside"}
 
 
 @pytest.mark.parametrize(("name", "examples", "minimum"), [("ImageSegments", 2_310, 0.85), ("Phishing", 1_250, 0.88)])

@@ -146,6 +146,14 @@ ENGLISH = {
         "{count:,} events were not learned: they name predictions that do not stand before them in the log, so the state is "
         "not that of the live model. Export the log again."
     ),
+    "warn.outside": (
+        "{count:answer|answers} of {model} ({share:.1f} %) lay outside the range of numbers that the model had seen: such a number "
+        "counts as the end of its range."
+    ),
+    "warn.targets_outside": (
+        "{count:number|numbers} to predict ({share:.1f} % of what {model} learned) lay outside the range that it holds and "
+        "{count:!was|were} cut off."
+    ),
     "warn.far_error": ("{model} is far behind {baseline}: mean absolute error {error:.4g} against {other:.4g}."),
     "warn.behind": (
         "{model} is {points:.1f} points behind {baseline}: {share:.1f} against {other:.1f} % of {pairs:,} examples "
@@ -157,6 +165,14 @@ ENGLISH = {
     "next.nothing": "Nothing needs to be done: go on collecting feedback, and look at the report again.",
     "next.collect": "Collect about {count:more judged answer|more judged answers} before you decide anything.",
     "next.other_model": ("Try another kind of model, and check that the inputs say something about the right answers."),
+    "next.outside": "Try a model that follows such numbers, and say how large they become if you know it.",
+    "next.outside_classes": (
+        "Declare how large the numbers become (`scale`) if you know it, or try `knn` or `best_of`, which compare them with the newest."
+    ),
+    "next.outside_numbers": (
+        "Declare how large the numbers become (`scale`, `target_scale`) if you know it, or predict their change in place of them."
+    ),
+    "next.outside_declared": "Declare a larger {names}, or none: it is then fitted and follows the numbers.",
     "next.look": (
         "Look at what changed around event {event:,}{served}: new questions, another labelling, or wrong feedback."
     ),

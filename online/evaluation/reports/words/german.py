@@ -158,6 +158,14 @@ GERMAN = {
         "{count:,} Ereignisse wurden nicht gelernt: Sie nennen Vorhersagen, die im Log nicht davor stehen; der Zustand ist "
         "also nicht der des laufenden Modells. Exportieren Sie das Log neu."
     ),
+    "warn.outside": (
+        "{count:Antwort|Antworten} von {model} ({share:.1f} %) {count:!lag|lagen} außerhalb des Zahlenbereichs, den das Modell "
+        "gesehen hatte: Eine solche Zahl zählt wie das Ende ihres Bereichs."
+    ),
+    "warn.targets_outside": (
+        "{count:vorherzusagende Zahl|vorherzusagende Zahlen} ({share:.1f} % dessen, was {model} lernte) {count:!lag|lagen} außerhalb "
+        "des Bereichs, den es fasst, und {count:!wurde|wurden} abgeschnitten."
+    ),
     "warn.far_error": (
         "{model} liegt weit hinter {baseline}: mittlerer absoluter Fehler {error:.4g} gegen {other:.4g}."
     ),
@@ -173,6 +181,20 @@ GERMAN = {
     "next.other_model": (
         "Versuchen Sie es mit einer anderen Art von Modell, und prüfen Sie, ob die Eingaben etwas über die richtigen "
         "Antworten sagen."
+    ),
+    "next.outside": (
+        "Versuchen Sie ein Modell, das solchen Zahlen folgt, und geben Sie an, wie groß sie werden, wenn Sie es wissen."
+    ),
+    "next.outside_classes": (
+        "Geben Sie an, wie groß die Zahlen werden (`scale`), wenn Sie es wissen, oder versuchen Sie `knn` oder `best_of`, die sie "
+        "mit den neuesten vergleichen."
+    ),
+    "next.outside_numbers": (
+        "Geben Sie an, wie groß die Zahlen werden (`scale`, `target_scale`), wenn Sie es wissen, oder sagen Sie ihre Änderung "
+        "statt ihrer selbst vorher."
+    ),
+    "next.outside_declared": (
+        "Geben Sie ein größeres {names} an, oder keines: Dann wird es angepasst und folgt den Zahlen."
     ),
     "next.look": (
         "Sehen Sie nach, was sich um Ereignis {event:,}{served} verändert hat: neue Fragen, andere Labels oder falsches Feedback."
