@@ -24,6 +24,8 @@ class FeedbackRow(SQLModel, table=True):
     caller: the id of the caller that gave it; None for feedback of releases that had no callers.
     about: the reply or class that it is about; None for a number, sums, and feedback of releases that had no callers.
     example_count: of how many examples it is the sums; None for any other feedback.
+    answer, answered_until: of a label with an input of its own, what the live version answered to that input before the label
+    was learned, and what that version had learned; None where it answered nothing, and for any other feedback.
     """
 
     __tablename__ = "feedback"
@@ -52,6 +54,8 @@ class FeedbackRow(SQLModel, table=True):
     caller: str | None = None
     about: str | None = None
     example_count: int | None = None
+    answer: str | None = None
+    answered_until: int | None = None
 
 
 FEEDBACK: Any = FeedbackRow.__table__  # type: ignore[attr-defined]

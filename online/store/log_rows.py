@@ -37,7 +37,7 @@ def load_log_rows(connection: Connection, model: str, after: int, count: int) ->
         feedback, (feedback.c.model == EVENTS.c.model) & (feedback.c.id == EVENTS.c.id)
     ).outerjoin(prediction, prediction.c.id == feedback.c.prediction_id)
     given = [feedback.c[name] for name in ("user", "created_at", "learned_at", "prediction_id")]
-    given.append(feedback.c.input.label("own_input"))
+    given += [feedback.c.input.label("own_input"), feedback.c.answer, feedback.c.answered_until]
     answered = [prediction.c[name] for name in ("input", "version", "choice", "propensity", "candidates")]
     answered.append(func.coalesce(is_kept(prediction), False).label("is_about_kept"))
     query = select(EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features, *given, *answered).select_from(joined)
@@ -78,11 +78,13 @@ def load_outcomes(connection: Connection, model: str, after: int, until: int) ->
     """Return the events of feedback with offsets in (after, until], in order.
 
     Each row has the answer that the feedback judges (choice) and what had been learned when it was given
-    (learned_until); None without a prediction.
+    (learned_until): of its prediction, or of the version that was live when a label came with an input; None without either.
     """
     joined = feedback_events().outerjoin(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
     event = (EVENTS.c.offset, EVENTS.c.body, FEEDBACK.c.created_at, FEEDBACK.c.prediction_id)
-    query = select(*event, PREDICTIONS.c.choice, PREDICTIONS.c.learned_until).select_from(joined)
+    choice = func.coalesce(PREDICTIONS.c.choice, FEEDBACK.c.answer).label("choice")
+    learned_until = func.coalesce(PREDICTIONS.c.learned_until, FEEDBACK.c.answered_until).label("learned_until")
+    query = select(*event, choice, learned_until).select_from(joined)
     span = (EVENTS.c.model == model, EVENTS.c.offset > after, EVENTS.c.offset <= until)
     return [dict(row) for row in connection.execute(query.where(*span).order_by(EVENTS.c.offset)).mappings()]
 

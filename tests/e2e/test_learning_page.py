@@ -224,8 +224,9 @@ def check_rolled_back(page: Page, service: Service, older: str, live: str) -> No
     expect(status).to_contain_text(f"rolled back from {live}")
     expect(status).to_contain_text(f"stopped: rolled back to version {older}")
     expect(status).not_to_contain_text("up to date")
-    expect(status).to_contain_text(re.compile(r"learning is stopped; \d+ judged answers are not learned"))
-    learned, missing = re.findall(r"(?:judged answer |stopped; )(\d+)", status.inner_text())
+    expect(status).to_contain_text(re.compile(r"learning is stopped; [\d,]+ judged answers are not learned"))
+    numbers = re.findall(r"(?:judged answer |stopped; )([\d,]+)", status.inner_text())
+    learned, missing = (number.replace(",", "") for number in numbers)
     assert int(learned) + int(missing) == service.http.get("/v1/models/vec/curve").json()["judged"]
 
 
@@ -324,9 +325,11 @@ def test_a_page_follows_the_ratings_also_while_learning_is_stopped_and_its_numbe
     page = visits.open(f"{service.url}/learning", width=1440)
     verdict = page.get_by_role("region", name="Verdict")
     expect(verdict).to_contain_text(f"(judged answer {begin})")
-    trend = page.get_by_role("figure").filter(has_text="judged answers, about 50 a point")
-    expect(trend).to_contain_text("All 400 judged answers")
-    expect(trend).to_contain_text("to answer 400 ·")
+    trend = page.get_by_role("figure").filter(has_text="judged answers to requests, about 50 a point")
+    expect(trend).to_contain_text(
+        "Newest 400 judged answers"
+    )  # the labels in between came with an input, and are judged
+    expect(trend).to_contain_text("to answer 1,000 ·")
     page.get_by_text("As a table").click()
     table = page.get_by_role("region", name="Accuracy, as a table")
     expect(table).to_contain_text(re.compile(rf"the fall begins \({begin}\)|{begin} · .*the fall begins"))

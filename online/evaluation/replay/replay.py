@@ -255,7 +255,10 @@ class Replay:
             return
         if line.prediction_id is None and line.at is not None and event.kind == "label":
             line.prediction_id = f"{UNASKED_PREFIX}{offset}"  # a label with its input: answered before it is learned
-            self._predict(LoggedPrediction(line.prediction_id, None, line.features or event.features))
+            features = line.features or event.features
+            self._predict(
+                LoggedPrediction(line.prediction_id, None, features, choice=line.answer, was_answered=line.was_answered)
+            )
         self.pending_events.append(line)
         if line.prediction_id is not None and names_right_answer(event):
             self._count_class(event.label, offset)
@@ -275,7 +278,7 @@ class Replay:
         inputs = [line.features or b"" for line, _ in self.pending_predictions]
         logged = bool(self.source.header)
         served = [
-            line.choice is not None or (logged and not line.id.startswith(UNASKED_PREFIX))
+            (line.choice is not None or logged) and not line.id.startswith(UNASKED_PREFIX)
             for line, _ in self.pending_predictions
         ]
         keys = [
@@ -290,7 +293,7 @@ class Replay:
             self.answers += real or not logged
             self.same_answers += real and answer.choice == line.choice
             if line.feedback_count:
-                before = build_served_answer(line) if real else None
+                before = build_served_answer(line) if real or line.was_answered else None
                 self.outcomes[line.id] = PendingOutcome(
                     answer, line.feedback_count, guesses, old, before, line.version, line.user
                 )

@@ -31,7 +31,8 @@ class LoggedPrediction:
 
     features: as logged; None if only the instance is known. feedback_count: the number of events
     about it. task: the task it belongs to, for sources with tasks. held_out_class: the right class,
-    if the row is held out to test on. exclude: answers that the caller did not accept.
+    if the row is held out to test on. exclude: answers that the caller did not accept. was_answered: of the input
+    of a label, which nobody asked about, whether a version answered it all the same.
     """
 
     id: str
@@ -48,6 +49,7 @@ class LoggedPrediction:
     task: str | None = None
     held_out_class: str | None = None
     exclude: tuple[str, ...] = ()
+    was_answered: bool = False
 
 
 @dataclass(slots=True)
@@ -57,7 +59,8 @@ class LoggedEvent:
     prediction_id: of the prediction it is about, whose features it has; None if it is about none.
     instance: the input of an event about no prediction, which can be encoded again. refused: the
     reason if it was not learned. features: those found for it, if the entry has none. is_orphan: whether its prediction
-    does not stand before it, so that none were found.
+    does not stand before it, so that none were found. was_answered: whether a version answered the instance before the event
+    was learned; answer: with what, None if it abstained.
     """
 
     entry: Entry
@@ -69,6 +72,8 @@ class LoggedEvent:
     learned_at: str | None = None
     features: bytes | None = None
     is_orphan: bool = False
+    was_answered: bool = False
+    answer: str | None = None
 
     def complete(self, choice: str | None = None) -> Entry:
         """Return the entry with the features found for it, and with `choice` as the answer if given."""
@@ -155,6 +160,8 @@ def render_event(row: Mapping[str, Any], refused: Mapping[int, str]) -> dict[str
     else:
         line["input"] = None if row["own_input"] is None else json.loads(row["own_input"])
         line["features"] = encode_features(row["features"])
+        if row["answered_until"] is not None:
+            line["answer"] = row["answer"]
     if row["offset"] in refused:
         line["refused"] = refused[row["offset"]]
     if row["learned_at"] is not None:
@@ -222,5 +229,6 @@ def _parse_event(line: dict[str, Any]) -> LoggedEvent:
     if scope not in SCOPES:
         raise ValueError(f"has the scope {scope!r}; it may be reply or question")
     event = Event(features=features, target=target, scope=scope, **own)
-    origin: dict[str, Any] = {name: line.get(name) for name in ("user", "at", "refused", "learned_at")}
-    return LoggedEvent(Entry(line["offset"], event), line.get("about"), line.get("input"), **origin)
+    origin: dict[str, Any] = {name: line.get(name) for name in ("user", "at", "refused", "learned_at", "answer")}
+    entry, was_answered = Entry(line["offset"], event), "answer" in line
+    return LoggedEvent(entry, line.get("about"), line.get("input"), was_answered=was_answered, **origin)

@@ -5,15 +5,18 @@ items -> checks -> encoded -> store process, or this one: one durable transactio
                                             +--> the learner is woken
 """
 
+import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from online.errors import BadInput
-from online.models import Encoder
+from online.models import Answer, Encoder
 from online.schemas.access.callers import Caller
 from online.schemas.feedback import FeedbackItem, FeedbackOutcome, Receipt
 from online.serving.event_feed import EventFeed, FeedEvent
@@ -26,12 +29,14 @@ from online.serving.processes.store_client import StoreClient
 from online.serving.processes.store_messages import NewFeedback, RetractFeedback, SubmitFeedback, Work
 from online.serving.rates import RateLimits
 from online.serving.transactions import Transactions
-from online.serving.versions import EncoderConfig
+from online.serving.versions import EncoderConfig, ServedVersion
 from online.settings import Settings
 from online.store import quarantine
 from online.store.callers.held_feedback import HeldFeedbackRow, load_held
 from online.store.feedback import FeedbackRow, load_feedback
-from online.telemetry import Metrics
+from online.telemetry import Metrics, log_event
+
+log = logging.getLogger("online.serving")
 
 MAX_ACKNOWLEDGED = 10_000  # acknowledgements remembered until a version has learned them
 
@@ -114,10 +119,41 @@ class Feedback:
         slot: tuple[str, int] | None,
     ) -> list[Receipt]:
         """chosen: whether the client has chosen the id of each item."""
-        prepared = await prepare_items(items, chosen, config.encoder)
+        prepared = await self._answer_examples(await prepare_items(items, chosen, config.encoder), config.encoder)
         has_features = any(item.features or item.correction_features for item in prepared)
         encoders = [config.encoder_name] if has_features else []
         return await self.perform(SubmitFeedback(self.name, prepared, caller, encoders, slot, any(chosen)))
+
+    async def _answer_examples(self, items: list[NewFeedback], encoder: Encoder) -> list[NewFeedback]:
+        """Return the items; a label with an input of its own has the answer of the live version, which it judges.
+
+        A version that has learned nothing, or reads other features, answers nothing.
+        """
+        served = self.transactions.live.current
+        places = [place for place, item in enumerate(items) if item.label is not None and item.input is not None]
+        if not places or not served.learned_until or served.encoder is not encoder:
+            return items
+        try:
+            answers = await self._answer_batches(served, [items[place].features for place in places])
+        except Exception as error:  # of any model: feedback is accepted all the same, and judges nothing
+            reason = f"{type(error).__name__}: {error}"
+            log_event(log, "examples not judged", logging.WARNING, model=self.name, reason=reason)
+            return items
+        judged, until = dict(zip(places, answers, strict=True)), served.learned_until
+        return [
+            replace(item, answer=judged[place].choice, answered_until=until) if place in judged else item
+            for place, item in enumerate(items)
+        ]
+
+    async def _answer_batches(self, served: ServedVersion, inputs: Sequence[bytes]) -> list[Answer]:
+        """Return the answers of one version, in micro-batches between which other requests are served."""
+        size, answers = self.settings.max_batch, list[Answer]()
+        for start in range(0, len(inputs), size):
+            if start:
+                await asyncio.sleep(0)
+            batch = inputs[start : start + size]
+            answers += served.predict(batch, [None] * len(batch))
+        return answers
 
     async def perform(self, work: Work) -> list[Receipt]:
         """Let the store do work on feedback, in this process or another one."""

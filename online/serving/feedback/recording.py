@@ -290,6 +290,8 @@ def build_row(model: str, item: NewFeedback, offset: int, caller: str, about: st
         "caller": caller,
         "about": about,
         "example_count": item.example_count or None,
+        "answer": item.answer,
+        "answered_until": item.answered_until,
     }
 
 

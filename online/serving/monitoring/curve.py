@@ -106,7 +106,7 @@ class Counts:
             self.feedback += 1
             self.times.append(row["created_at"])
             event = Event.parse(row["body"], b"")
-            was_predicted = row["prediction_id"] is not None
+            was_predicted = row["prediction_id"] is not None or row["learned_until"] is not None
             if was_predicted or event.kind == "label":
                 self._judge(event, row, was_predicted)
                 if names_right_answer(event):
@@ -114,8 +114,11 @@ class Counts:
         self.until = until
 
     def _judge(self, event: Event, row: Mapping[str, Any], was_predicted: bool) -> None:
-        """was_predicted: False for an example with its own input, which judges the baselines only."""
-        known_until = row["learned_until"] if was_predicted else row["offset"] - 1
+        """was_predicted: False for an example to which no version had answered, which judges the baselines only.
+
+        The baselines know what the answering version knew; for an example, they know all before it, as in a replay.
+        """
+        known_until = row["learned_until"] if row["prediction_id"] is not None else row["offset"] - 1
         guesses = self._guesses(known_until)
         scores = (
             self._errors(event, row, guesses, was_predicted)
@@ -127,8 +130,10 @@ class Counts:
         for name, score in scores.items():
             self.tallies.setdefault(name, Tally()).add(score)
         self.curve.add(scores, row["offset"], row["created_at"])
-        if "served" in scores:
-            self.judged.add(row["offset"])
+        if "served" not in scores:
+            return
+        self.judged.add(row["offset"])
+        if row["prediction_id"] is not None:  # the verdict is on answers that somebody got
             last, usual = map(scores.get, self.recent.guessers)
             self.recent.add(Outcome(row["offset"], row["learned_until"], scores["served"], last, usual))
 

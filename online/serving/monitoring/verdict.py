@@ -374,7 +374,7 @@ def find_doubts(facts: Facts) -> Iterator[Reason]:
         sentence = f"{counted:,} of {facts.head:,} events are counted so far"
         yield Reason("still_counting", "unknown", sentence, {"counted": counted, "of": facts.head})
     elif facts.rated < ENOUGH:
-        sentence = f"a verdict needs {ENOUGH} judged answers, and there are {facts.rated} so far"
+        sentence = f"a verdict needs {ENOUGH} judged answers to requests, and there are {facts.rated} so far"
         yield Reason("too_few_ratings", "unknown", sentence, {"rated": facts.rated, "enough": ENOUGH})
 
 

@@ -31,6 +31,7 @@ class NewFeedback(msgspec.Struct, array_like=True, frozen=True):
     content: the item as received, as JSON. input: JSON. is_id_chosen: whether the client has chosen the id. features: of the
     input; correction_features: of the correction's text. Both are empty where the item has none. example_count: of how many
     examples the item is the sums, whose file its features are; 0: it is no sums. choice: what a device answered to the input.
+    answer, answered_until: what the live version answered to the input of a label, as in `FeedbackRow`.
     """
 
     id: str
@@ -47,6 +48,8 @@ class NewFeedback(msgspec.Struct, array_like=True, frozen=True):
     scope: Scope = ""
     example_count: int = 0
     choice: str | None = None
+    answer: str | None = None
+    answered_until: int | None = None
 
 
 class SubmitFeedback(msgspec.Struct, array_like=True, frozen=True, tag="submit"):

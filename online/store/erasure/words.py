@@ -55,7 +55,16 @@ def blank_feedback(connection: Connection, model: str, ids: Sequence[str]) -> No
     """Blank feedback of the user. Its row stays, so that it cannot be given once more."""
     no_input = case((FEEDBACK.c.input.is_not(None), NO_TEXT), else_=None)
     forget_items(connection, model, ids)
-    values = {"user": None, "input": no_input, "content": ERASED, "refusal": None, "caller": None, "about": None}
+    values = {
+        "user": None,
+        "input": no_input,
+        "content": ERASED,
+        "refusal": None,
+        "caller": None,
+        "about": None,
+        "answer": None,
+        "answered_until": None,
+    }
     own = (FEEDBACK.c.model == model, FEEDBACK.c.id.in_(ids))
     connection.execute(update(FEEDBACK).where(*own).values(**values))
     about = select(FEEDBACK.c.prediction_id).where(*own).scalar_subquery()

@@ -24,5 +24,6 @@ REVISIONS = (
     "0017",
     "0018",
     "0019",
+    "0020",
 )  # oldest first
 HEAD = REVISIONS[-1]

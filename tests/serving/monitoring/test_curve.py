@@ -35,12 +35,15 @@ from online.store.usage.answer_ratings import ANSWER_RATINGS
 from online.store.usage.ratings import count_page
 from online.workspace import Workspace
 from tests.api.rest.test_predict import give, predict
-from tests.support import Service
+from tests.api.rest.test_versions import flags_of
+from tests.conftest import Start
+from tests.support import Service, run_online
 
 SPEC = ModelSettings(name="m", kind="knn", options={"input": "vector", "size": 1, "window": 8})
 NUMBERS = ModelSettings(name="m", kind="regressor", options={"input": "vector", "size": 1, "scale": 4.0})
 FEATURES = struct.pack("<d", 1.0)
 LABELS = ("a", "b", "c")
+NOT_ANSWERED = "not answered"  # an example before any version had learned something
 
 
 class Log:
@@ -69,7 +72,9 @@ class Log:
         return str(self.draw.randrange(9)) if self.numbers else self.draw.choice(LABELS)
 
     def _example(self, connection: Connection) -> None:
-        self._add_feedback(connection, Event(f"f{self.head}", "label", FEATURES, self._label()), None, "[1.0]")
+        event = Event(f"f{self.head}", "label", FEATURES, self._label())
+        answer = self.draw.choice((*LABELS, None)) if self.draw.random() < 0.3 else NOT_ANSWERED
+        self._add_feedback(connection, event, None, "[1.0]", answer)
 
     def _outcome(self, connection: Connection) -> None:
         known = max(0, self.head - self.draw.randrange(self.lag))
@@ -85,7 +90,16 @@ class Log:
             event = Event(f"f{self.head}", "reward", FEATURES, choice, reward=reward, choice=choice)
         self._add_feedback(connection, event, prediction_id, None)
 
-    def _add_feedback(self, connection: Connection, event: Event, prediction_id: str | None, input: str | None) -> None:
+    def _add_feedback(
+        self,
+        connection: Connection,
+        event: Event,
+        prediction_id: str | None,
+        input: str | None,
+        answer: str | None = NOT_ANSWERED,
+    ) -> None:
+        """answer: to an input of its own, before it was learned; None where the version abstained."""
+        was_answered = answer is not NOT_ANSWERED
         self.head = append_events(connection, "m", [event])[0]
         row = {
             "model": "m",
@@ -94,6 +108,8 @@ class Log:
             "content": "{}",
             "prediction_id": prediction_id,
             "input": input,
+            "answer": answer if was_answered else None,
+            "answered_until": self.draw.randrange(self.head) if was_answered else None,
         }
         add_feedback(connection, [{**row, "user": None, "created_at": values.now(), "status": "accepted"}])
 
@@ -321,3 +337,41 @@ def test_the_curve_counts_new_feedback(service: Service) -> None:
     assert len(points) <= 8 and points[-1]["until"] == after["points"][-1]["until"]
     assert sum(point["counts"].get("served", 0) for point in points) == after["tallies"]["served"]["judged"]
     assert service.http.get("/v1/models/tab/curve", params={"points": 100_000}).status_code == 400
+
+
+@pytest.mark.parametrize("kind", ["classifier", "knn", "logistic", "regressor"])
+def test_labels_with_an_input_are_judged_before_they_are_learned(start: Start, tmp_path: Path, kind: str) -> None:
+    """A label that comes with its input judges what the live version answers to that, live as in a replay of the log."""
+    service = start(f'[[models]]\nname = "m"\nkind = "{kind}"\n[models.options]\ninput = "table"\n')
+    client = service.client("m")
+    for batch in (1, 40, 40, 1, 40):
+        items = [{"input": {"x": n % 2}, "label": str(n % 2)} for n in range(batch)]
+        service.wait_learned("m", client.feedback(items)[-1]["offset"])
+    curve = service.http.get("/v1/models/m/curve").json()
+    assert curve["judged"] == 121, "the first label found nothing that had learned"
+    assert kind == "regressor" or curve["tallies"]["served"]["total"] > 100
+    log = tmp_path / "log.jsonl"
+    exported = run_online("log", "export", *flags_of(service), "--output", str(log))
+    assert exported.returncode == 0, exported.stderr
+    replay = Replay(open_source(str(log)), CandidateSpec(kind))
+    replay.run()
+    assert replay.score.figures()["served_rated"] == 121
+    if isinstance(replay.score, ClassScore):
+        tallies = {name: {"judged": hits.judged, "total": hits.right} for name, hits in replay.score.hits.items()}
+        assert curve["tallies"] == {name: tallies[name] for name in curve["tallies"]}
+    else:
+        served = curve["tallies"]["served"]
+        assert replay.score.figures()["served_mae"] == pytest.approx(served["total"] / served["judged"], rel=1e-5)
+
+
+def test_the_verdict_is_on_answers_to_requests_and_the_lifetime_on_labels_with_an_input_as_well(start: Start) -> None:
+    service = start('[[models]]\nname = "m"\nkind = "classifier"\n[models.options]\ninput = "table"\n')
+    client = service.client("m")
+    for _ in range(3):
+        items = [{"input": {"x": n % 2}, "label": str(n % 2)} for n in range(40)]
+        service.wait_learned("m", client.feedback(items)[-1]["offset"])
+    answered = client.predict([{"x": 1}])
+    service.wait_learned("m", give(service, "m", prediction_id=answered["prediction_ids"][0], label="1")["offset"])
+    health = service.http.get("/v1/models/m/health").json()
+    assert health["lifetime"]["count"] == 81 and health["recent"]["count"] == 1
+    assert health["reasons"][0]["figures"] == {"rated": 1, "enough": 30}

@@ -127,7 +127,10 @@ def test_the_worst_reason_comes_first_and_decides() -> None:
 def test_too_little_feedback_does_not_hide_that_nothing_is_learned() -> None:
     verdict = assess(replace(SOUND, rated=3, recent=None, learner="stopped"))
     assert verdict.sentence == "Not learning: the learner does not run."
-    assert assess(Facts()).sentence == "Cannot judge yet: a verdict needs 30 judged answers, and there are 0 so far."
+    assert (
+        assess(Facts()).sentence
+        == "Cannot judge yet: a verdict needs 30 judged answers to requests, and there are 0 so far."
+    )
 
 
 def test_the_figures_name_the_cause_of_a_learner_that_restarts_and_of_a_log_that_is_learned_again() -> None:

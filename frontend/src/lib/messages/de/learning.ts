@@ -144,7 +144,7 @@ export const learning: Messages['learning'] = {
     expired: (until) =>
       `Ereignisse bis ${until} waren abgelaufen, bevor sie gelernt werden konnten.`,
     tooFew: (rated, enough) =>
-      `Ein Urteil braucht ${enough} beurteilte Antworten. Bisher ${plural(rated, 'ist', 'sind')} es ${rated}.`,
+      `Ein Urteil braucht ${enough} beurteilte Antworten auf Anfragen. Bisher ${plural(rated, 'ist', 'sind')} es ${rated}.`,
     counting: (counted, of) =>
       `${counted} von ${of} ${plural(of, 'Ereignis', 'Ereignissen')} ${plural(counted, 'ist', 'sind')} gezählt.`,
   },
@@ -173,7 +173,7 @@ export const learning: Messages['learning'] = {
     unknown: 'Antworten jetzt: nicht bekannt',
     unknownNote: 'Die Zahlen konnten nicht gelesen werden.',
     soFar: (rated, enough) =>
-      `${rated} von ${enough} ${plural(enough, 'beurteilten Antwort', 'beurteilten Antworten')}`,
+      `${rated} von ${enough} ${plural(enough, 'beurteilten Antwort', 'beurteilten Antworten')} auf Anfragen`,
     tooFew: (missing, shown) =>
       `Ein Anteil steht hier nach ${shown} weiteren ${plural(missing, 'Bewertung', 'Bewertungen')}: Bis dahin wäre er vor allem Zufall.`,
     guesser: (guesser) => `Zum Vergleich: ${guesser}`,
@@ -182,7 +182,7 @@ export const learning: Messages['learning'] = {
     lifetime: 'Alle beurteilten Antworten',
     judgements: (count, shown) => `${shown} ${plural(count, 'Antwort', 'Antworten')}`,
     lifetimeHint:
-      'Jede Bewertung beurteilt die Antwort, die vor ihr gegeben wurde, einmal, wenn sie kommt. Eine Beurteilung zählt auch dann, wenn die Bewertung später geändert oder zurückgenommen wird.',
+      'Jede Bewertung beurteilt die Antwort, die vor ihr gegeben wurde, einmal, wenn sie kommt. Ein Label, das mit seiner Eingabe kommt, beurteilt, was das Modell darauf antwortet, bevor es davon lernt. Eine Beurteilung zählt auch dann, wenn die Bewertung später geändert oder zurückgenommen wird.',
     standing: 'Bewertungen, die gelten',
     standingHint:
       'Was die Menschen jetzt sagen: eine Bewertung je Person und Antwort, ohne geänderte und zurückgenommene. Das Repertoire und die Nutzung zählen ebenso.',
@@ -192,7 +192,7 @@ export const learning: Messages['learning'] = {
     trend: (values) =>
       `Die neuesten beurteilten Antworten in Gruppen zu 50, älteste zuerst: ${values}`,
     trendAll: (count) => `Alle ${count} beurteilten Antworten, je Punkt etwa 50`,
-    trendNewest: (count) => `Neueste ${count} beurteilte Antworten, je Punkt etwa 50`,
+    trendNewest: (count) => `Neueste ${count} beurteilte Antworten auf Anfragen, je Punkt etwa 50`,
     trendRolledBack: (count) =>
       `${count} beurteilte Antworten dieser und älterer Versionen, je Punkt etwa 50`,
     from: (answer, time) => (time ? `ab Antwort ${answer} · ${time}` : `ab Antwort ${answer}`),

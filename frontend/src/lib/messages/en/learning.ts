@@ -138,7 +138,7 @@ export const learning = {
     damaged: (versions: string) => `cannot be loaded: version ${versions}.`,
     expired: (until: string) => `events up to ${until} expired before they could be learned.`,
     tooFew: (rated: string, enough: string) =>
-      `a verdict needs ${enough} judged answers, and there ${plural(rated, 'is', 'are')} ${rated} so far.`,
+      `a verdict needs ${enough} judged answers to requests, and there ${plural(rated, 'is', 'are')} ${rated} so far.`,
     counting: (counted: string, of: string) =>
       `${counted} of ${of} ${plural(of, 'event', 'events')} ${plural(counted, 'is', 'are')} counted so far.`,
   },
@@ -163,7 +163,7 @@ export const learning = {
     unknownNote: 'The figures could not be read.',
     /** Before there are enough judgements for a figure. */
     soFar: (rated: string, enough: string) =>
-      `${rated} of ${enough} judged ${plural(enough, 'answer', 'answers')}`,
+      `${rated} of ${enough} judged ${plural(enough, 'answer', 'answers')} to requests`,
     tooFew: (missing: number, shown: string) =>
       `A share is shown after ${shown} more ${plural(missing, 'rating', 'ratings')}: until then it would mostly be chance.`,
     guesser: (guesser: string) => `For comparison: ${guesser}`,
@@ -172,7 +172,7 @@ export const learning = {
     lifetime: 'All judged answers',
     judgements: (count: number, shown: string) => `${shown} ${plural(count, 'answer', 'answers')}`,
     lifetimeHint:
-      'Each rating judges the answer that was given before it, once, when it comes. A judgement stays counted if the rating is changed or taken back later.',
+      'Each rating judges the answer that was given before it, once, when it comes. A label that comes with its input judges what the model answers to that before it learns it. A judgement stays counted if the rating is changed or taken back later.',
     standing: 'Ratings that stand',
     standingHint:
       'What people say now: one rating for each person and answer, without those that were changed or taken back. The repertoire and the use count the same.',
@@ -181,7 +181,7 @@ export const learning = {
       isAll ? `on the same ${count}` : `on the ${count} that judge it`,
     trend: (values: string) => `The newest judged answers in groups of 50, oldest first: ${values}`,
     trendAll: (count: string) => `All ${count} judged answers, about 50 a point`,
-    trendNewest: (count: string) => `Newest ${count} judged answers, about 50 a point`,
+    trendNewest: (count: string) => `Newest ${count} judged answers to requests, about 50 a point`,
     trendRolledBack: (count: string) =>
       `${count} judged answers of this version and older ones, about 50 a point`,
     from: (answer: string, time: string) =>
