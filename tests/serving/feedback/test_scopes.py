@@ -85,6 +85,8 @@ def test_a_line_of_a_log_keeps_the_scope_and_refuses_an_unknown_one() -> None:
         "body": event.body(),
         "features": b"q",
         "prediction_id": None,
+        "is_about_kept": False,
+        "answered_until": None,
         "own_input": None,
         "learned_at": None,
     }
