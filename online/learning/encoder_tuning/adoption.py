@@ -15,7 +15,7 @@ with the frozen encoder, which gives the bytes that were there before.
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,13 +27,19 @@ from numpy.typing import NDArray
 from online.errors import SetupError
 from online.io.cache import cache_folder
 from online.learning.encoder_tuning.reencoding import Reencoding
-from online.learning.encoder_tuning.text_events import TextEvent, read_standing_events, read_text_events
+from online.learning.encoder_tuning.text_events import (
+    BEFORE_LOG,
+    TextEvent,
+    build_row_events,
+    read_standing_events,
+    read_text_events,
+)
 from online.learning.encoder_tuning.tuning import EncoderTuning, Progress, Verdict
 from online.learning.gate import Gate
 from online.learning.placing import configure_device
 from online.learning.process import create_learner
 from online.learning.training_state import TrainingState
-from online.models import can_tune_encoder, encoder_options, recipe
+from online.models import can_tune_encoder, encoder_options, recipe, spec_of
 from online.models.encoders import minilm
 from online.models.encoders.adapter import Tuning
 from online.models.encoders.text import TextEncoder, with_encoder
@@ -54,8 +60,8 @@ LEARNER_TIMEOUT_S = 600.0  # for the learner to learn the log with the new encod
 class AdaptationOutcome:
     """The result of a run of `online adapt`.
 
-    verdict: None if the encoders were not compared. version: the live one with another encoder; None:
-    no change.
+    verdict: None if the encoders were not compared. version: the live one with another encoder; 0: there is nothing to
+    learn yet; None: no change.
     """
 
     verdict: Verdict | None
@@ -71,25 +77,38 @@ class AdaptationOutcome:
         """Return the outcome as lines of text."""
         if self.verdict is not None:
             yield from self.verdict.lines()
-        if self.version is not None:
+        if self.version == 0:
+            yield f"encoder {self.encoder[:16]} is in use: load files (`online load`), or start the service"
+        elif self.version is not None:
             encoder = f"encoder {self.encoder[:16]}" if self.encoder else "frozen encoder"
             yield f"version {self.version} is live, with the {encoder}"
 
 
 class AdaptationRun:
-    """One run of `online adapt` on one model. Raises SetupError for a model that does not read text."""
+    """One run of `online adapt` on one model. Raises SetupError for a model that does not read text.
 
-    def __init__(self, workspace: Workspace, name: str, tuning: Tuning | None = None) -> None:
+    rows: (text, label) of files, which are learned as if they came before the log.
+    """
+
+    def __init__(
+        self, workspace: Workspace, name: str, tuning: Tuning | None = None, rows: Sequence[tuple[str, str]] = ()
+    ) -> None:
         model = workspace.settings.model(name)
         assert model is not None, "the caller chose a configured model"
         if not can_tune_encoder(model.kind, model.options):
             raise SetupError(f"{name} does not read texts, so it has no text encoder to tune")
+        if rows and spec_of(model.kind).has_repertoire:
+            raise SetupError(
+                f"{name} is a {model.kind}, whose labels are replies: import them with their examples instead"
+            )
+        self.rows = build_row_events(rows)
         self.workspace, self.model, self.tuning = workspace, model, tuning or Tuning()
 
     def run(self, publish: bool, tick: Progress) -> AdaptationOutcome:
         """Judge a tuned encoder. With publish, if it is better, tune on everything and adopt the result."""
         if publish:
             check_texts_are_kept(self.workspace, self.model)
+            check_nothing_was_loaded(self.workspace, self.model)
         with self.workspace.lock_adapting() if publish else nullcontext():
             outcome, until = self._run(publish, tick)
             record = {"at": now(), "judged_until": until, **outcome.as_dict()}
@@ -102,10 +121,11 @@ class AdaptationRun:
         """Return the outcome and the offset up to which the log was read."""
         store, model = self.workspace.store, self.model
         used = store.read(lambda connection: encoder_of(connection, model.name))
-        since = store.read(lambda connection: encoder_since(connection, model.name)) if used else 0
-        events = read_standing_events(store, model.name, recipe(model.kind, self.workspace.options(model)))
+        since = store.read(lambda connection: encoder_since(connection, model.name)) if used else BEFORE_LOG
+        logged = read_standing_events(store, model.name, recipe(model.kind, self.workspace.options(model)))
+        events = [*self.rows, *logged]
         tuning = EncoderTuning(model.kind, model.options, events, self.tuning, tick, self._load_tuned(used), since)
-        verdict, until = tuning.judge(), events[-1].entry.offset
+        verdict, until = tuning.judge(), logged[-1].entry.offset if logged else 0
         if not (publish and verdict.better):
             return AdaptationOutcome(verdict, None, used), until
         tuned = minilm.write_tuned(self.workspace.encoders, tuning.tune(events))
@@ -149,6 +169,15 @@ def check_texts_are_kept(workspace: Workspace, model: ModelSettings) -> None:
         raise SetupError(
             f"the encoder of {model.name} cannot be changed: contents of events are kept for event_retention_days only, and "
             "without their texts another encoder would learn only what is left of the log"
+        )
+
+
+def check_nothing_was_loaded(workspace: Workspace, model: ModelSettings) -> None:
+    """Raises SetupError where the model began with files, whose texts are not kept."""
+    if workspace.snapshots(model.name).has_base:
+        raise SetupError(
+            f"{model.name} began with files (`online load`), whose texts are not kept, so that another encoder would lose them: "
+            f"remove {workspace.snapshots(model.name).folder} first, then adapt with these files and load them again"
         )
 
 
@@ -228,9 +257,11 @@ def try_learner_lock(workspace: Workspace) -> IO[str] | None:
 
 
 def learn_in_process(workspace: Workspace, model: ModelSettings) -> int:
-    """Learn the whole log; return the published version."""
+    """Learn the whole log; return the published version. 0 for an empty log, before which files may be loaded."""
     options = workspace.options(model)
     with closing(workspace.sql_stream(model.name, options.get("encoder", ""))) as stream:
+        if not stream.head():
+            return 0
         learner = create_learner(workspace, model, options, stream, configure_device(workspace.settings, model))
         learner.resume()
         until = stream.head()

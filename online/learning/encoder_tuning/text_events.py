@@ -4,7 +4,7 @@ store: log, predictions --read_page--> TextEvent (entry, text)
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from online.store.log_rows import load_log_rows
 from online.store.refusals import load_refusals
 
 PAGE = 1_000
+BEFORE_LOG = -(2**40)  # the offset of the first row of a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,14 @@ class TextEvent:
     @property
     def event(self) -> Event:
         return self.entry.event
+
+
+def build_row_events(rows: Iterable[tuple[str, str]]) -> list[TextEvent]:
+    """Return labelled texts of files as events that came before the log. rows: (text, label)."""
+    return [
+        TextEvent(Entry(offset, Event(f"row {offset - BEFORE_LOG}", "label", label=label)), text)
+        for offset, (text, label) in enumerate(rows, BEFORE_LOG + 1)
+    ]
 
 
 def read_standing_events(store: Store, model: str, recipe: str) -> list[TextEvent]:
