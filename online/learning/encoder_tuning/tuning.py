@@ -146,7 +146,7 @@ class EncoderTuning:
         """Tune and answer once for each fold. Raises SetupError if there are too few questions to judge."""
         taught = self._select_judged()
         if len(taught) < MIN_JUDGED:
-            new = " since this encoder was tuned" if self.used else ""
+            new = " since this encoder was tuned" if self.since or self.used else ""
             raise SetupError(
                 f"{len(taught)} questions have feedback{new}; comparing two encoders needs at least {MIN_JUDGED}"
             )
