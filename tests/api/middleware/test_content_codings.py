@@ -13,12 +13,16 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.types import Message
 
+from online.api.auth.authentication import CALLER
 from online.api.bodies import read_body
 from online.api.middleware.content_codings import ContentDecoding, Decoder, read_codings
 from online.errors import BadInput, TooLarge, UnsupportedCoding
+from online.schemas.access.callers import caller_with
+from online.serving.rates import RateLimits
 from online.settings import Settings
 from tests.api.http.test_direct import BODY, Server, request, run
 from tests.conftest import REPERTOIRE, Start, config
@@ -177,7 +181,10 @@ def read_decoded(body: bytes, coding: str, limit: int, piece_bytes: int = 1_000)
     async def handler(scope: Any, receive: Any, send: Any) -> None:
         found.append(await read_body(Request(scope, receive, send), Settings(max_body_bytes=limit)))
 
-    scope: Any = {"type": "http", "method": "POST", "headers": [(b"content-encoding", coding.encode())]}
+    app = FastAPI()
+    app.state.rates = RateLimits(Settings())
+    headers = [(b"content-encoding", coding.encode())]
+    scope: Any = {"type": "http", "method": "POST", "headers": headers, "app": app, CALLER: caller_with("local", ())}
     asyncio.run(ContentDecoding(handler)(scope, receive, ignore))
     return found[0]
 
