@@ -146,7 +146,10 @@ def test_the_model_abstains_when_every_candidate_is_excluded(person: Person, tau
     assert last["reply"] is None and last["abstained"] and last["candidates"] == []
 
 
-EXPLORING = 'policy = "epsilon", epsilon = 1.0, abstain_below = -1.0, abstain_margin = 0.0, min_chance = 0.0'
+EXPLORING = (
+    'policy = "epsilon", epsilon = 1.0, explore_floor = 0.0, explore_below = 1.0, explore_user_share = 1.0, '
+    "abstain_below = -1.0, abstain_margin = 0.0, min_chance = 0.0"
+)
 
 
 def test_where_a_reply_is_excluded_nothing_is_drawn(start: Start) -> None:
