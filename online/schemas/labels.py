@@ -11,7 +11,7 @@ import re
 from decimal import Decimal
 from typing import Any
 
-NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 WHOLE_NUMBER = re.compile(r"[+-]?\d{1,400}", re.ASCII)
 BOOLEANS = {"true": "True", "TRUE": "True", "True": "True", "false": "False", "FALSE": "False", "False": "False"}
 EXACT_FLOATS = 1e22  # below it, a whole float is written with all its digits

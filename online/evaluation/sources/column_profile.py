@@ -30,8 +30,10 @@ TEXT_WORDS = 3.0  # of a free text, on average
 TEXT_SHARE = 0.5  # of its values that are different
 LONGEST_CATEGORY = 1_000  # characters: what a table takes as one value
 WORD = re.compile(r"[\x21-\x7e]{1,100}")
-ID_NAME = re.compile(r"(?:.*[_\s.-])?(?:id|idx|uuid|guid|index|rowid|row|pk)|unnamed: 0|column 1", re.IGNORECASE)
-CAMEL_ID = re.compile(r".*[a-z](?:Id|ID)")
+ID_WORDS = frozenset({"id", "idx", "uuid", "guid", "index", "rowid", "row", "pk"})
+ROW_NAMES = ("unnamed: 0", "column 1")  # of a column without a name, as pandas and `csv_tables` call it
+WORD_END = re.compile(r"[_\s.-]")
+CAMEL_ID = re.compile(r"[a-z](?:Id|ID)\Z")
 ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?\s?(?:Z|[+-]\d\d:?\d\d)?)?")
 OTHER_DATE = re.compile(r"(\d{1,4})([./-])(\d{1,2})\2(\d{2,4})(?: (\d\d):(\d\d)(?::(\d\d))?)?")
 DAY_NAMES = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -183,9 +185,15 @@ def find_identifier(name: str, values: Sequence[Any], rows: int) -> ColumnProfil
         return None
     if values[0] in (0, 1) and all(after - before == 1 for before, after in pairwise(values)):
         return ColumnProfile(name, "identifier", "counts_rows")
-    if ID_NAME.fullmatch(name) or CAMEL_ID.fullmatch(name):
+    if is_id_name(name):
         return ColumnProfile(name, "identifier", "another_id")
     return None
+
+
+def is_id_name(name: str) -> bool:
+    """Whether a column's name says that it holds ids: row, order_id, userId."""
+    lowered = name.lower()
+    return lowered in ROW_NAMES or WORD_END.split(lowered)[-1] in ID_WORDS or CAMEL_ID.search(name) is not None
 
 
 def keep_named(column: ColumnProfile) -> ColumnProfile:

@@ -11,7 +11,6 @@ category. No model here takes an importance weight or a base, so a row is refuse
 another base than 0.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -19,9 +18,9 @@ from typing import IO
 
 from online.evaluation.sources.bad_lines import BadLines, parse_finite, parse_probability
 from online.evaluation.sources.labelled_rows import Row, build_row
+from online.schemas.labels import NUMBER, name_cell
 
 ONE_LINE, MANY_LINES = "one line", "many lines"
-NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 NO_ROW = "expected `label |features` of Vowpal Wabbit"
 
 Feature = float | str  # a number, or a category
@@ -52,7 +51,7 @@ def parse_labelled_row(text: str) -> tuple[str, dict[str, Feature]]:
     if not tag and len(words) > 1 and not is_number(words[-1]):
         words.pop()  # a tag in the middle of blanks
     check_label_words(words)
-    return name_label(words[0]), parse_features(after)
+    return name_cell(words[0]), parse_features(after)
 
 
 def split_tag(before: str) -> tuple[list[str], str]:
@@ -79,14 +78,8 @@ def is_number(word: str) -> bool:
     return NUMBER.fullmatch(word) is not None
 
 
-def name_label(word: str) -> str:
-    """Return the name of the class that a number stands for: 1, +1 and 1.0 are one class."""
-    number = float(word)
-    return str(int(number)) if number.is_integer() and abs(number) < 1e22 else str(number)
-
-
 def name_action(word: str) -> str:
-    return name_label(word) if is_number(word) else word
+    return name_cell(word) if is_number(word) else word
 
 
 def parse_features(after: str) -> dict[str, Feature]:
