@@ -60,8 +60,10 @@ def test_the_conversation_is_kept_while_another_page_is_open(visits: Visits, sta
 def test_a_page_whose_model_is_not_served_shows_how_to_configure_it(visits: Visits, start: Start) -> None:
     service = start(VEC)
     page = visits.open(service.url)
+    expect(page.get_by_role("heading", name="Learning", level=1)).to_be_visible()  # where no chat is served
+    page.goto(f"{service.url}/draw")
     expect(page.get_by_role("heading", name="Not available here")).to_be_visible()
-    expect(page.get_by_role("main")).to_contain_text('kind = "ranker"')
+    expect(page.get_by_role("main")).to_contain_text('kind = "classifier"')
     check_accessible(page)
     page.goto(f"{service.url}/learning?model=nobody")
     expect(page.get_by_role("alert")).to_contain_text("no model called “nobody”")

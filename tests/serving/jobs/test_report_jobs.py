@@ -178,7 +178,7 @@ def test_a_report_in_progress_is_cancelled_and_can_be_made_again(start: Start) -
     assert state["making"] is None and state["failed"] is None and state["reports"] == []
     until(lambda: report_pid(service.state) is None, what="its end")
     assert service.http.delete("/v1/models/numbers/report").json() == {"cancelled": False}
-    assert "1 examples" in wait_for_report(service).text
+    assert "1 example and 1 event, replayed" in wait_for_report(service).text
 
 
 def test_a_model_without_feedback_has_no_report(labelled_service: Service) -> None:
