@@ -348,7 +348,7 @@ class Classifier:
         if due:
             held_out = self.held_out.lowest(self.head.held_out_count)
             self.head.decide(
-                self._features([example.features for example in held_out]),
+                self.head.features(self.inputs.features_as_counted(held_out)),
                 np.array([self.statistics.add_class(example.label) for example in held_out]),
                 strange_NM,
             )
@@ -401,7 +401,7 @@ class Classifier:
             if chosen:
                 classes = [self.statistics.add_class(example.label) for example in chosen]
                 labels, offsets = [e.label for e in chosen], [e.offset for e in chosen]
-                x_BD = self.inputs.features([example.features for example in chosen])
+                x_BD = self.inputs.features_as_counted(chosen)
                 features = self.head.features(x_BD)
                 self.head.add(features, classes, negative, times)
                 self.adaptation.add(x_BD, features, labels, offsets, self.head, negative, times)

@@ -131,6 +131,17 @@ class Inputs:
             return self.columns.vectors(self._vectors(inputs)) if known else np.zeros((len(inputs), 0), np.int8)
         return self.columns.features([read_row(data) for data in inputs])
 
+    def features_as_counted(self, examples: Sequence[Example]) -> NDArray[np.int8]:
+        """Features int8 [B, D] as they were added to the sums: without the bands that began after an example."""
+        x_BD = self.features([example.features for example in examples])
+        if self.watch is None or not self.watch.begins:
+            return x_BD
+        x_BD, offsets_B = x_BD.copy(), np.array([example.offset for example in examples])
+        # not strict: while the last examples before a band are counted, it is not among the columns yet
+        for features, begin in zip(self.columns.list_bands(), self.watch.begins, strict=False):
+            x_BD[offsets_B < begin, features] = 0
+        return x_BD
+
     def measure_beyond(self, inputs: Sequence[bytes]) -> NDArray[np.float64] | None:
         """How far each number lies beyond all its ranges, in quanta [B, N]; None if none does, and of texts."""
         if self.kind == "text" or not self.columns.columns:

@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from online.models import Example, Model, create
+from online.models.classifier import Classifier
 from online.models.encoders.columns import Column, Columns
 from online.models.encoders.ranges import RangeWatch
 from tests.models.synthetic import row
@@ -123,6 +124,30 @@ def test_a_restored_model_goes_on_where_the_range_moves(name: str) -> None:
     model.learn(examples[310:])
     assert restored.fingerprint() == model.fingerprint()
     assert restored.predict([examples[-1].features]) == model.predict([examples[-1].features])
+
+
+@pytest.mark.parametrize("kind", ["table", "vector"])
+@pytest.mark.parametrize("pairs", [grow(), shrink(), stand_still_first()], ids=["grow", "shrink", "stand still first"])
+def test_expired_examples_leave_the_sums_as_they_were_added(pairs: list[tuple[float, str]], kind: str) -> None:
+    """A later band reads them in another way, and subtracting that would leave sums of nothing."""
+    model, examples = (
+        Classifier({"input": kind, "size": int(kind == "vector"), "max_age": 400}),
+        make_examples(pairs, kind),
+    )
+    for start in range(0, len(examples), 7):
+        model.learn(examples[start : start + 7])
+        if model.inputs.warm is None:
+            x_BD = model.inputs.features_as_counted(model.expiry.examples()).astype(np.int64)
+            assert np.array_equal(model.statistics.device_gram(), x_BD.T @ x_BD)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("pairs", [grow(), stand_still_first()], ids=["grow", "stand still first"])
+def test_held_out_examples_are_left_out_as_they_were_added(pairs: list[tuple[float, str]]) -> None:
+    """Otherwise the sums of the others are those of no rows, and their weights overflow."""
+    model = create("classifier", {"input": "table", "head": "rp_ridge", "random_features": 256})
+    learn_in(model, make_examples(pairs), 50)
+    assert float(model.facts()["held_out_loss"]) < 0.2
 
 
 def test_a_single_outlier_costs_a_column_nothing() -> None:

@@ -14,6 +14,7 @@ import math
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -164,6 +165,11 @@ class Columns:
     def numbers(self) -> list[Column]:
         """The columns of numbers, without their bands."""
         return [column for column in self.columns if column.number and not column.is_band]
+
+    def list_bands(self) -> list[slice]:
+        """The features of each band, in the order in which the bands were appended."""
+        found = sorted((each for bands in self.bands.values() for each in bands), key=itemgetter(0))
+        return [slice(place, place + len(band.parts(self.bumps))) for place, band in found]
 
     def read_numbers(self, rows: Sequence[Row]) -> NDArray[np.float64]:
         """float64 [B, N]: the number that each row has for each of `numbers`; NaN where it has none."""

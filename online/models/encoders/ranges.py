@@ -66,9 +66,11 @@ class RangeWatch:
     """outside: of each column, [offset, number] of the newest that no range holds. runs: of each column, its present run.
 
     extents: of each column, the count, lowest and highest of its numbers inside ranges, in the present block.
+    begins: of each band in order, the first offset whose example may be read with it.
     """
 
     def __init__(self) -> None:
+        self.begins: list[int] = []
         self.outside: dict[str, list[list[float]]] = {}
         self.block = -1
         self.extents: dict[str, list[float]] = {}
@@ -89,9 +91,11 @@ class RangeWatch:
         for start, stop in cut_into_blocks(offsets):
             bands = self._begin_block(columns, offsets[start])
             if bands:
+                self.begins += [self.block * BLOCK] * len(bands)
                 return start, bands
             noted, bands = self._note(columns, offsets[start:stop], values_BN[start:stop])
             if bands:
+                self.begins += [offsets[start + noted - 1] + 1] * len(bands)
                 return start + noted, bands
         return len(offsets), []
 
@@ -246,13 +250,14 @@ class RangeWatch:
         self._fold()
         if self.block < 0:
             return {}
-        return {"outside": self.outside, "block": self.block, "extents": self.extents, "runs": self.runs}
+        begins = {"begins": self.begins} if self.begins else {}
+        return {"outside": self.outside, "block": self.block, "extents": self.extents, "runs": self.runs, **begins}
 
     def restore(self, memory: dict[str, Any]) -> None:
         """memory: empty in a state of an earlier release."""
         if not memory:
             return
-        self.outside, self.block = memory["outside"], memory["block"]
+        self.outside, self.block, self.begins = memory["outside"], memory["block"], memory.get("begins", [])
         self.extents, self.runs = memory["extents"], {name: Run(*run) for name, run in memory["runs"].items()}
 
 
