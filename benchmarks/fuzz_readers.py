@@ -1,6 +1,7 @@
-"""Fuzzes the readers of files: mutated small tables, through every reader of labelled rows and of batch jobs.
+"""Fuzzes the readers of files: mutated small files, through every reader of labelled rows, decisions and batch jobs.
 
-    tests/field/tables, and the same rows as JSONL, Parquet and VW  --mutate--> file --read--> rows, bad lines, or one sentence
+    tests/field/tables, the same rows as JSONL, Parquet and VW, decisions, an exported log
+        --mutate--> file --read--> rows, bad lines, or one sentence
 
 A finding is an error that is none of ours, or rows that are neither read nor named. Each is kept as a file in --keep, with its seed.
 """
@@ -22,14 +23,19 @@ import pyarrow.parquet
 from benchmarks.report import create_parser, print_json
 from benchmarks.service import ROOT
 from online.errors import OnlineError
+from online.evaluation.off_policy.logged_decisions import CsvColumns, DecisionReadOptions, read_decision_log
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Replay
 from online.evaluation.sources.bad_lines import BadLines
-from online.evaluation.sources.opening import open_source
+from online.evaluation.sources.file_pieces import RowReader, check_history, cut_files, fit_files
+from online.evaluation.sources.opening import open_source, open_sources
 from online.evaluation.sources.replay_source import ReadOptions
+from online.learning.parallel.bulk_load import BulkLoad
+from online.models import create
 from online.serving.jobs.batch_rows import DirectReader, RowsRequest
 
-TABLES = ROOT / "tests" / "field" / "tables"
+TABLES, LOG = ROOT / "tests" / "field" / "tables", ROOT / "data" / "desk.jsonl"
+LOG_LINES = 31  # the header, predictions and feedback
 PIECES = (
     b'"',
     b",",
@@ -81,7 +87,34 @@ def list_seeds() -> list[tuple[str, bytes]]:
     rows: list[dict[str, Any]] = [{"x": n % 5, "when": f"2026-01-{1 + n % 28:02}", "id": f"r{n}"} for n in range(30)]
     lines = "\n".join(json.dumps({"input": row, "label": row["x"] % 2}) for row in rows)
     words = "\n".join(f"{row['x'] % 2} 1.0 'r{n}| x:{row['x']} word" for n, row in enumerate(rows))
-    return [*seeds, ("rows.jsonl", lines.encode()), ("rows.vw", words.encode())]
+    return [*seeds, ("rows.jsonl", lines.encode()), ("rows.vw", words.encode()), *list_decisions()]
+
+
+def list_decisions() -> list[tuple[str, bytes]]:
+    """Return (name, content) of decisions and their rewards, and of an exported log."""
+    decisions = [("abc"[n % 3], n % 2, 1 / (2 + n % 3), f"v{n % 4}") for n in range(30)]
+    table = "".join(f"{action},{reward},{chance:.3f},{context}\n" for action, reward, chance, context in decisions)
+    words = "\n".join(f"{1 + n % 3}:{n % 2}:0.5 | word{n % 4} x:{n % 5}" for n in range(30))
+    entries = [
+        {
+            "_label_cost": -reward,
+            "_label_probability": chance,
+            "_labelIndex": 0,
+            "_labelAction": 1,
+            "a": [1, 2],
+            "p": [chance, 1 - chance],
+            "c": {"who": {context: 1}, "_multi": [{"item": {action: 1}}, {"item": {"other": 1}}]},
+        }
+        for action, reward, chance, context in decisions
+    ]
+    log = LOG.read_bytes().splitlines(keepends=True)[:LOG_LINES] if LOG.exists() else []
+    header = "action,reward,propensity,context"
+    return [
+        ("decisions.csv", f"{header}\n{table}".encode()),
+        ("decisions.vw", words.encode()),
+        ("decisions.dsjson", "\n".join(map(json.dumps, entries)).encode()),
+        *([("log.jsonl", b"".join(log))] if log else []),
+    ]
 
 
 def mutate(draw: random.Random, content: bytes) -> bytes:
@@ -145,7 +178,7 @@ def replay(path: Path) -> None:
 
 
 def predict(path: Path) -> None:
-    format = {".tsv": "csv", ".vw": "jsonl"}.get(path.suffix, path.suffix.removeprefix("."))
+    format = {".tsv": "csv", ".vw": "jsonl", ".dsjson": "jsonl"}.get(path.suffix, path.suffix.removeprefix("."))
     for input in ("table", "text", "vector"):
         request = RowsRequest(path, format, "", input)
         rows = sum(1 for _ in DirectReader().read(request, lambda: None))
@@ -153,7 +186,25 @@ def predict(path: Path) -> None:
         assert rows == counted, f"{counted} rows counted, {rows} read"
 
 
-READERS: tuple[Callable[[Path], None], ...] = (read_rows, replay, predict)
+def load(path: Path) -> None:
+    sources, profile = fit_files(open_sources([str(path)], ReadOptions(label="label", max_bad_ratio=1.0)), "table")
+    for source in sources:
+        check_history(source)
+    bad, read = BadLines(max_ratio=1.0), RowReader({"input": "table"}, profile=profile)
+    counts = BulkLoad(create("majority", {}), read, on_unusable=bad.add_all).learn(cut_files(sources, bad))
+    expected, loaded = count_records(path), counts.examples + bad.count
+    assert expected is None or loaded == expected, f"{expected} rows, {counts.examples} loaded and {bad.count} named"
+
+
+def evaluate(path: Path) -> None:
+    columns = CsvColumns("action", "reward", "propensity") if path.suffix == ".csv" else CsvColumns()
+    decisions, _ = read_decision_log(str(path), DecisionReadOptions(columns=columns, max_bad_ratio=1.0))
+    expected, named = count_records(path) if path.suffix == ".csv" else None, sum(decisions.left_out.values())
+    counted = len(decisions) + named
+    assert expected is None or counted == expected, f"{expected} rows, {len(decisions)} decisions and {named} named"
+
+
+READERS: tuple[Callable[[Path], None], ...] = (read_rows, replay, load, evaluate, predict)
 
 
 def try_one(seed: int, seeds: list[tuple[str, bytes]], folder: Path) -> tuple[Path, list[str]]:
