@@ -26,6 +26,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Convert = Callable[[Any], list[Any]]  # an Arrow array -> its values
 
 
+def is_parquet(path: Path) -> bool:
+    """Whether a file begins as Parquet does, whatever its name."""
+    with path.open("rb") as file:
+        return file.read(4) == b"PAR1"
+
+
 def open_parquet(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Any:
     """Open a Parquet file. Raises BadInput if it cannot be read, TooLarge if it holds more cells than the limits allow."""
     import pyarrow

@@ -30,6 +30,7 @@ from online.evaluation.sources.vw_decisions import STAND_INS, LoggedDecision, re
 from online.evaluation.sources.vw_survey import DSJSON, Survey
 from online.evaluation.sources.vw_text import MANY_LINES
 from online.io.csv_tables import CsvFault, CsvTable, normalise_number, open_csv, read_cell, read_label, read_rows
+from online.io.parquet_tables import is_parquet
 from online.io.records import DEFAULT_LIMITS, ReadLimits, open_text
 from online.models import KINDS, input_options
 from online.models.encoders.rows import TableEncoder
@@ -95,7 +96,12 @@ def read_decision_log(
 
 
 def guess_format(path: Path, limits: ReadLimits) -> str:
-    """Return the format that a file's name and first line suggest."""
+    """Return the format that a file's name and first line suggest. Raises BadInput for Parquet."""
+    if is_parquet(path):
+        raise BadInput(
+            f"{path.name} is a Parquet file, which this command does not read; write its decisions to a CSV, one per row, "
+            "for instance with pandas: pandas.read_parquet(file).to_csv('decisions.csv', index=False)"
+        )
     if Path(path.name.removesuffix(".gz").removesuffix(".zst")).suffix == ".csv":
         return "csv"
     first = read_first_line(path, limits)

@@ -22,7 +22,7 @@ from online.evaluation.sources.log_format import LOG_FORMAT, parse_json
 from online.evaluation.sources.replay_source import ReadOptions, Source
 from online.evaluation.sources.vw_survey import LABELS, Survey, survey_file
 from online.io.csv_tables import open_csv
-from online.io.parquet_tables import check_columns, name_columns, open_parquet
+from online.io.parquet_tables import check_columns, is_parquet, name_columns, open_parquet
 from online.io.records import ReadLimits, open_text, suffix_of
 
 FORMATS = ("online", "jsonl", "csv", "parquet", "vw", "dsjson")
@@ -182,7 +182,7 @@ def _describe_dataset(name: str, reads: ReadOptions) -> Source:
 def _find_named_format(path: Path, reads: ReadOptions) -> str:
     if reads.format and reads.format not in FORMATS:
         raise BadInput(f"there is no format {reads.format!r}; one of {', '.join(FORMATS)}")
-    return reads.format or ENDINGS.get(suffix_of(path), "")
+    return reads.format or ENDINGS.get(suffix_of(path), "parquet" if is_parquet(path) else "")
 
 
 def _guess_format(first: str) -> str:

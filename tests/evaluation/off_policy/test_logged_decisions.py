@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from online.errors import BadInput
@@ -239,3 +241,10 @@ def test_a_csv_with_unnamed_or_missing_columns_is_refused(tmp_path: Path) -> Non
         read_foreign(tmp_path, CLICKS, "clicks.csv", columns=CsvColumns("item", "reward", "p"))
     with pytest.raises(BadInput, match=r"line 2: its reward is 30, which does not lie in \[0, 1\]"):
         read_foreign(tmp_path, CLICKS, "clicks.csv", columns=CsvColumns("item", "age", "p"), max_bad_ratio=0.0)
+
+
+@pytest.mark.parametrize("name", ["decisions.parquet", "part-00000"])
+def test_decisions_in_parquet_are_refused_with_a_way_to_convert_them(tmp_path: Path, name: str) -> None:
+    pyarrow.parquet.write_table(pyarrow.table({"action": ["a"], "reward": [1.0]}), tmp_path / name)
+    with pytest.raises(BadInput, match=f"{name} is a Parquet file, which this command does not read; write its"):
+        read_decision_log(str(tmp_path / name), DecisionReadOptions())

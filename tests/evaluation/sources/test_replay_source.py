@@ -109,6 +109,11 @@ def test_a_parquet_file_without_the_column_is_refused_with_its_columns(tmp_path:
         open_source(str(tmp_path / "t.parquet"), ReadOptions(label="z"))
 
 
+def test_a_parquet_file_is_recognised_by_its_first_bytes(tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(pyarrow.table({"x": [1.0, 2.0], "y": ["a", "b"]}), tmp_path / "part-00000")
+    assert open_source(str(tmp_path / "part-00000"), ReadOptions(label="y")).format == "parquet"
+
+
 def test_an_invalid_parquet_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "t.parquet").write_bytes(b"PAR1 but not really")
     with pytest.raises(BadInput, match=r"t\.parquet cannot be read"):
