@@ -33,7 +33,18 @@ FORM = "application/x-www-form-urlencoded"
 FORBIDDEN: dict[int | str, dict[str, Any]] = {
     403: {**ERROR_RESPONSES[400], "description": "The signature is not valid, or the URL has expired."}
 }
-router = APIRouter(responses=ERROR_RESPONSES | FORBIDDEN)
+
+
+def check_address(request: Request) -> None:
+    """Raises BadInput where the address is not a signed one, as of a client that takes it for that of all feedback."""
+    if missing := [name for name in ("prediction_id", "signature") if name not in request.query_params]:
+        raise BadInput(
+            f"the address has no {' and no '.join(missing)}: it is not one of the feedback_urls of a prediction; "
+            f"other feedback goes to POST /v1/models/{request.path_params['model']}:feedback"
+        )
+
+
+router = APIRouter(responses=ERROR_RESPONSES | FORBIDDEN, dependencies=[Depends(check_address)])
 
 
 async def get_signed_prediction(

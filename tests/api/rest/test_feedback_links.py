@@ -390,3 +390,10 @@ def test_invalid_feedback_is_refused(service: Service, body: bytes, words: str) 
 def test_a_prediction_id_without_a_signature_is_refused(service: Service) -> None:
     response = service.http.post("/v1/models/chat/feedback?prediction_id=x", json={"reward": 1})
     assert response.status_code == 400 and "signature" in response.json()["error"]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_an_unsigned_address_names_the_one_of_all_feedback(service: Service, method: str) -> None:
+    response = service.http.request(method, "/v1/models/vec/feedback", json={"input": [0, 1], "label": "a"})
+    assert response.status_code == 400
+    assert response.json()["error"].endswith("other feedback goes to POST /v1/models/vec:feedback")
