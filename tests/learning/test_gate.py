@@ -1,6 +1,7 @@
 """The gate: a proposed snapshot is published only if it is valid and loses no golden question or held-out answers."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,10 @@ from online.learning.process import load_golden_questions
 from online.models import Example, create
 from online.schemas.events import Entry, Event
 from online.settings import GoldenQuestionSettings, ModelSettings
+from online.store.refusals import load_refusals
 from online.store.rejected_snapshots import load_rejections
 from tests.learning.scene import VECTOR, Scene, retraction, text_features, vector_event, vector_events
+from tests.models.synthetic import row
 
 
 def train_ranker() -> Any:
@@ -54,6 +57,33 @@ def test_the_gate_refuses_a_snapshot_that_loses_a_correction() -> None:
     state = ranker.state(serving_only=True)
     state["exemplars-0"].tensors["reply"][:] = 1
     assert Gate("ranker", {}).refusal(state, ranker.probes()) == "a question that was taught 'r1' would get 'r2'"
+
+
+def sparse_rows(count: int) -> list[Event]:
+    """Rows of some of four features each, of which the classes x and y come first, and z later."""
+    rng = np.random.default_rng(0)
+    rows: list[dict[str, float | str]] = [
+        {name: rng.normal() for name in rng.permutation(list("abcd"))[: rng.integers(1, 4)].tolist()}
+        for _ in range(count)
+    ]
+    labels = ["xyz"[rng.integers(0, 2 if n < count // 2 else 3)] for n in range(count)]
+    return [Event(f"e{n}", "label", row(each), label) for n, (each, label) in enumerate(zip(rows, labels, strict=True))]
+
+
+def test_a_model_that_cannot_answer_some_inputs_yet_is_published_and_no_event_is_refused(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "river", {"estimator": "tests.models.own_estimators:scaled_one_vs_rest"})
+    for event in sparse_rows(30):
+        scene.learn(event)
+    assert scene.live_until() == 30
+    assert scene.workspace.store.read(lambda connection: load_refusals(connection, "m", scene.learner.recipe)) == {}
+
+
+def test_the_gate_refuses_a_snapshot_that_answers_none_of_its_newest_inputs() -> None:
+    options = {"estimator": "tests.models.own_estimators:NoNumber", "scale": False}
+    model = create("river", options)
+    model.learn([Example(n, "label", row({"width": float(n)}), "ab"[n % 2]) for n in range(10)])
+    refusal = Gate("river", options).refusal(model.state(serving_only=True), model.probes())
+    assert refusal == "it has no finite answer to any input that it has learned last"
 
 
 # held out

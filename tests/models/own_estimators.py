@@ -11,6 +11,19 @@ def pipeline(**params: Any) -> Any:
     return preprocessing.StandardScaler() | linear_model.LogisticRegression(**params)
 
 
+def scaled_one_vs_rest() -> Any:
+    """Each class has a scaler of its own, which divides by what it has seen: NaN for a feature that is new to the class."""
+    scaled: Any = preprocessing.MinMaxScaler() | linear_model.LogisticRegression()
+    return multiclass.OneVsRestClassifier(scaled)
+
+
+class NoNumber(linear_model.LogisticRegression):
+    """Its chances are not numbers."""
+
+    def predict_proba_one(self, x: Any, **kwargs: Any) -> Any:
+        return {"a": float("nan"), "b": float("nan")}
+
+
 def text_pipeline() -> Any:
     """A pipeline that encodes texts itself."""
     encoded = preprocessing.OneHotEncoder(drop_zeros=True)

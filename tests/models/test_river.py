@@ -4,6 +4,7 @@ import pytest
 
 from online.models import BadExample, Example
 from online.models.libraries.river import NAMED, River
+from tests.models.own_estimators import NoNumber
 from tests.models.synthetic import labels_only, row, tables
 
 ESTIMATORS = [
@@ -157,13 +158,6 @@ def test_no_state_contains_the_key() -> None:
     files = b"".join(tensor.tobytes() for part in model.state().values() for tensor in part.tensors.values())
     assert b"c0ffee" not in files
     assert bytes.fromhex("c0ffee" * 8) not in files
-
-
-class NoNumber:
-    """An estimator whose chances are not numbers."""
-
-    def predict_proba_one(self, row: dict[str, float]) -> dict[str, float]:
-        return {"a": float("nan"), "b": float("nan")}
 
 
 def test_an_estimator_whose_chances_are_not_numbers_abstains() -> None:
