@@ -148,11 +148,12 @@ class ReplyInfo(ReplyRef):
 
 
 class ClassInfo(TypedDict):
-    """A class that a classifier has learned, under the key `label`.
+    """A class that feedback has named, under the key `label`.
 
-    active: false once it is retired.
+    active: false once it is retired, or where the model could learn nothing of it. refusal: why it could not.
     """
 
     label: str
     active: bool
     offset: int
+    refusal: str | None

@@ -10,9 +10,15 @@ from online.schemas.fields import Wire
 
 class ClassState(Wire):
     label: str = Field(description="The class.")
-    active: bool = Field(description="False: it was retired, and is not predicted until it is restored.")
+    active: bool = Field(
+        description="False: it is not predicted, because it was retired, until it is restored, or because of `refusal`."
+    )
     offset: int = Field(
         description="Of the event that last retired or restored it, or else of the first that named it."
+    )
+    refusal: str | None = Field(
+        description="Why the model could learn nothing of the feedback that named it, as past its limit of classes. "
+        "Null where it has learned some, or has not read it yet."
     )
 
 

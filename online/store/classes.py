@@ -17,6 +17,7 @@ from online.store.database.values import NO_TEXT
 from online.store.events import EVENTS, append_events, derive_event_id
 from online.store.feedback import FEEDBACK, given_by
 from online.store.predictions import PREDICTIONS
+from online.store.refusals import REFUSALS
 
 
 class ClassRow(SQLModel, table=True):
@@ -33,7 +34,20 @@ class ClassRow(SQLModel, table=True):
     active: bool
 
 
+CHANGES = ("retire", "restore", "retraction")  # kinds of events that name a class and teach nothing
 CLASSES: Any = ClassRow.__table__  # type: ignore[attr-defined]
+
+
+class ListedClass(NamedTuple):
+    """A class that feedback named. offset: as of a `ClassRow`. active: whether it can be predicted.
+
+    refusal: why the model learned none of the feedback that named it, None where it learned some or has not read it yet.
+    """
+
+    id: str
+    offset: int
+    active: bool
+    refusal: str | None
 
 
 class ExampleRow(NamedTuple):
@@ -49,8 +63,8 @@ class ExampleRow(NamedTuple):
     created_at: str
 
 
-def load_classes(connection: Connection, model: str) -> list[ClassRow]:
-    """Return every class that feedback named, in the order of their first event.
+def load_classes(connection: Connection, model: str, recipe: str) -> list[ListedClass]:
+    """Return every class that feedback named, in the order of their first event. recipe: of the model that serves.
 
     The offset of a class that was never retired is that of its first event.
     """
@@ -60,7 +74,25 @@ def load_classes(connection: Connection, model: str) -> list[ClassRow]:
     rows = {row["id"]: ClassRow(**row) for row in changed}
     for label, offset in first.items():
         rows.setdefault(label, ClassRow(model=model, id=label, offset=offset, active=True))
-    return sorted(rows.values(), key=lambda row: min(row.offset, first.get(row.id, row.offset)))
+    refused = find_refused_classes(connection, model, recipe)
+    ordered = sorted(rows.values(), key=lambda row: min(row.offset, first.get(row.id, row.offset)))
+    return [
+        ListedClass(row.id, row.offset, row.active and row.id not in refused, refused.get(row.id)) for row in ordered
+    ]
+
+
+def find_refused_classes(connection: Connection, model: str, recipe: str) -> dict[str, str]:
+    """Class -> reason, of classes that a recipe could learn nothing of, such as those past its limit."""
+    at = (REFUSALS.c.model == EVENTS.c.model) & (REFUSALS.c.offset == EVENTS.c.offset) & (REFUSALS.c.recipe == recipe)
+    naming = (EVENTS.c.model == model, EVENTS.c.label != "", EVENTS.c.kind.not_in(CHANGES))
+    refused = select(EVENTS.c.label, func.max(REFUSALS.c.reason)).join(REFUSALS, at).where(*naming)
+    reasons: dict[str, str] = dict(connection.execute(refused.group_by(EVENTS.c.label)).all())
+    if not reasons:
+        return {}
+    others = select(EVENTS.c.label).outerjoin(REFUSALS, at).where(*naming, REFUSALS.c.offset.is_(None)).distinct()
+    for label in connection.scalars(others):
+        reasons.pop(label, None)
+    return reasons
 
 
 def list_retired_classes(connection: Connection, model: str) -> set[str]:

@@ -162,7 +162,7 @@ def test_rows_are_deleted_and_classes_stay_known(create: CreateScene) -> None:
     scene.give(make_vector(10), YOUNG)
     scene.expire()
     assert (scene.count(FEEDBACK), scene.count(PREDICTIONS)) == (1, 1)
-    classes = scene.workspace.store.read(lambda connection: load_classes(connection, "m"))
+    classes = scene.workspace.store.read(lambda connection: load_classes(connection, "m", scene.learner.recipe))
     assert [(row.id, row.active) for row in classes] == [("a", True), ("b", True), ("only then", True)]
     assert scene.progress().learned_count == scene.progress().event_count == 10
 

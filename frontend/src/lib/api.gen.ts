@@ -554,7 +554,7 @@ export interface paths {
         /**
          * List Classes
          * @deprecated
-         * @description Every class that feedback has named, including retired ones, in the order in which they appeared.
+         * @description Every class that feedback has named, including those that are retired or were refused, in the order in which they appeared.
          */
         get: operations["list_classes_v1_models__model__labels_get"];
         put?: never;
@@ -574,7 +574,7 @@ export interface paths {
         };
         /**
          * List Classes
-         * @description Every class that feedback has named, including retired ones, in the order in which they appeared.
+         * @description Every class that feedback has named, including those that are retired or were refused, in the order in which they appeared.
          */
         get: operations["list_classes_v1_models__model__classes_get"];
         put?: never;
@@ -2199,7 +2199,7 @@ export interface components {
             label: string;
             /**
              * Active
-             * @description False: it was retired, and is not predicted until it is restored.
+             * @description False: it is not predicted, because it was retired, until it is restored, or because of `refusal`.
              */
             active: boolean;
             /**
@@ -2207,6 +2207,11 @@ export interface components {
              * @description Of the event that last retired or restored it, or else of the first that named it.
              */
             offset: number;
+            /**
+             * Refusal
+             * @description Why the model could learn nothing of the feedback that named it, as past its limit of classes. Null where it has learned some, or has not read it yet.
+             */
+            refusal: string | null;
         };
         /** ClassesAnswer */
         ClassesAnswer: {

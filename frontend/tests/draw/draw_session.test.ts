@@ -172,8 +172,8 @@ test('a new name adds a class', async () => {
 test('classes added by others are listed, retired ones are not', async () => {
   const { draw } = await openBoard(
     [
-      { label: 'moon', active: true, offset: 1 },
-      { label: '3', active: false, offset: 2 },
+      { label: 'moon', active: true, offset: 1, refusal: null },
+      { label: '3', active: false, offset: 2, refusal: null },
     ],
     ALL_RIGHTS,
     { label: 'moon', probabilities: { moon: 0.8, '3': 0.2 } },
@@ -220,7 +220,7 @@ test('of two names given at once only the first is sent', async () => {
 });
 
 test('names of which nothing is known any more are offered as former names only', async () => {
-  const { draw } = await openBoard([{ label: 'moon', active: true, offset: 1 }]);
+  const { draw } = await openBoard([{ label: 'moon', active: true, offset: 1, refusal: null }]);
   expect([draw.classes, draw.formerNames]).toEqual([[], ['moon']]);
 });
 

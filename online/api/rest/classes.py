@@ -57,10 +57,11 @@ def require_user(user: str | None) -> str:
 @router.get("/v1/models/{model}/classes", response_model=ClassesAnswer)
 @router.get("/v1/models/{model}/labels", response_model=ClassesAnswer, deprecated=True)
 async def list_classes(model: ModelDep) -> Response:
-    """Every class that feedback has named, including retired ones, in the order in which they appeared."""
+    """Every class that feedback has named, including those that are retired or were refused, in the order in which they appeared."""
     check_has_classes(model)
-    rows = await model.read(lambda connection: load_classes(connection, model.spec.name))
-    classes = [{"label": row.id, "active": row.active, "offset": row.offset} for row in rows]
+    recipe = model.live.encoder_config.recipe
+    rows = await model.read(lambda connection: load_classes(connection, model.spec.name, recipe))
+    classes = [{"label": row.id, "active": row.active, "offset": row.offset, "refusal": row.refusal} for row in rows]
     return json_response({"classes": classes, "labels": classes}, headers=live_headers(model))
 
 

@@ -90,13 +90,14 @@ async def render_page(
     pages: ServerPages = request.app.state.server_pages
     settings: Settings = request.app.state.runtime.settings
     task, name = spec_of(model.spec.kind).task, model.spec.name
+    recipe = model.live.encoder_config.recipe
 
     def load(connection: Connection) -> tuple[str | None, list[str]]:
         answer, classes = prediction.choice, list[str]()
         if answer is not None and task == "ranking":
             answer = load_texts(connection, name, [answer]).get(answer)
         if task == "classification":
-            classes = [each.id for each in load_classes(connection, name) if each.active]
+            classes = [each.id for each in load_classes(connection, name, recipe) if each.active]
         return answer, classes if 1 < len(classes) <= MAX_CLASSES else []
 
     answer, classes = await model.read(load)

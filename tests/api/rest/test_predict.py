@@ -305,14 +305,32 @@ def test_a_retired_class_is_not_predicted_until_it_is_restored(start: Start) -> 
         answer = lab.predict([[1, 1], [-1, -1]], min_offset=retired["offset"], timeout_ms=60_000)["predictions"]
         assert [each["probabilities"] for each in answer] == [{"up": 1.0}] * 2
         assert lab.classes() == [
-            {"label": "left/right", "active": False, "offset": retired["offset"]},
-            {"label": "up", "active": True, "offset": 2},
+            {"label": "left/right", "active": False, "offset": retired["offset"], "refusal": None},
+            {"label": "up", "active": True, "offset": 2, "refusal": None},
         ]
         give(service, "lab", input=[3, 3], label="left/right")
         back = lab.restore_class("left/right")
         answer = lab.predict([[1, 1], [-1, -1]], min_offset=back["offset"], timeout_ms=60_000)["predictions"]
         assert [each["label"] for each in answer] == ["left/right", "up"]
-        assert lab.classes()[0] == {"label": "left/right", "active": True, "offset": back["offset"]}
+        assert lab.classes()[0] == {"label": "left/right", "active": True, "offset": back["offset"], "refusal": None}
+
+
+def test_a_class_past_the_limit_is_listed_as_refused_until_the_limit_is_raised(start: Start) -> None:
+    few = LAB.replace("scale = 4.0", "max_labels = 2")
+    service = start(few)
+    for label, x in (("a", 1), ("b", -1), ("c", 3), ("a", 2), ("c", 3)):
+        offset = give(service, "lab", input=[x, x], label=label)["offset"]
+    service.wait_learned("lab", offset)
+    with service.client("lab") as lab:
+        listed = until(lambda: [each for each in lab.classes() if each["refusal"]], what="the refused class")
+        assert [(each["label"], each["active"]) for each in listed] == [("c", False)]
+        assert "2 classes (option max_labels)" in listed[0]["refusal"]
+        assert [(each["label"], each["active"]) for each in lab.classes()] == [("a", True), ("b", True), ("c", False)]
+    service.stop()
+    service = start(few.replace("max_labels = 2", "max_labels = 3"))
+    service.wait_learned("lab", offset)
+    with service.client("lab") as lab:
+        assert all(each["active"] and each["refusal"] is None for each in lab.classes())
 
 
 @pytest.mark.parametrize(
