@@ -16,18 +16,23 @@ from typing import Any
 
 UNITS = ((1e11, "seconds", 1.0), (1e14, "milliseconds", 1e3), (1e17, "microseconds", 1e6), (1e20, "nanoseconds", 1e9))
 OWN_CLOCK = 1e8  # below it, a number does not say when in the calendar it is
+OWN_CLOCK_UNIT = "seconds of a clock of its own"
+ISO_8601 = "ISO 8601"
 DIGITS = re.compile(r"[+-]?\d+(?:\.\d*)?", re.ASCII)
 
 
 @dataclass(slots=True)
 class InstantColumn:
-    """Reads the instants of one column. unit: that of its first value."""
+    """Reads the instants of one column. unit: that of its first value. is_calendar: whether no clock of its own is meant."""
 
     unit: str = ""
+    is_calendar: bool = False
 
     def parse(self, value: Any) -> float:
         """Return seconds, since 1970 unless the column has a clock of its own. Raises ValueError for other values."""
         seconds, unit = parse_instant(value)
+        if self.is_calendar and unit == OWN_CLOCK_UNIT:
+            raise ValueError(f"{value!r}, which is no time since 1970")
         self.unit = self.unit or unit
         if unit != self.unit:
             raise ValueError(f"{value!r}, which is in {unit}, below values in {self.unit}")
@@ -40,7 +45,7 @@ def parse_instant(value: Any) -> tuple[float, str]:
         value = float(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return parse_instant_number(float(value))
-    return parse_instant_text(str(value)), "ISO 8601"
+    return parse_instant_text(str(value)), ISO_8601
 
 
 def parse_instant_number(number: float) -> tuple[float, str]:
@@ -48,7 +53,7 @@ def parse_instant_number(number: float) -> tuple[float, str]:
         if (day := find_day(number)) is not None:
             return datetime.combine(day, time(), UTC).timestamp(), "dates"
         if abs(number) < OWN_CLOCK:
-            return number, "seconds of a clock of its own"
+            return number, OWN_CLOCK_UNIT
         for limit, unit, per_second in UNITS:
             if abs(number) < limit:
                 return number / per_second, unit

@@ -21,6 +21,7 @@ from online.errors import BadInput, TooLarge
 from online.settings import Settings
 
 PACKED = (".gz", ".zst")
+MAGIC = (("gzip", ".gz", b"\x1f\x8b"), ("zstandard", ".zst", b"\x28\xb5\x2f\xfd"))  # the first bytes of a file
 BUFFER_BYTES = 1 << 16
 ZSTD_PIECE_BYTES = 1 << 10  # a block of 4 bytes unpacks to 128 kB, so a piece to 32 MB at most
 FREE_BYTES = 16_777_216  # that any file may unpack to, whatever the ratio
@@ -95,6 +96,9 @@ def describe_bytes(error: UnicodeDecodeError) -> str:
     """Say why bytes are no text."""
     if error.object[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "it is UTF-16; save it as UTF-8"
+    for name, suffix, magic in MAGIC:
+        if error.object.startswith(magic):
+            return f"it is compressed with {name}; let its name end in {suffix}, or unpack it"
     return f"it holds the byte 0x{error.object[error.start]:02x}, which is no UTF-8; save it as UTF-8"
 
 

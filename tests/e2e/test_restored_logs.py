@@ -152,3 +152,74 @@ def test_the_log_after_a_stale_failover_replays_to_the_live_state(
         state = learn_all(service, rate(service, lost[10:]))
         assert service.stop() == 0
         check_export(tmp_path, state, len(lost))
+
+
+def roll_back(service: Service, offset: int) -> None:
+    """Let the newest version answer that had learned at most up to an offset; learning goes on."""
+    older = max((each for each in service.versions("vec") if each["learned_until"] <= offset), key=learned_until)
+    response = service.http.post("/v1/models/vec:rollback", json={"version": older["version"], "freeze": False})
+    assert response.status_code == 200, response.text
+
+
+def learned_until(version: dict[str, Any]) -> int:
+    return int(version["learned_until"])
+
+
+def copy_folder(state: Path, to: Path) -> None:
+    """Copy the state folder of a stopped service, without its database and its named pipes."""
+    shutil.copytree(state, to, symlinks=True, ignore=shutil.ignore_patterns("online.db*", "bells"))
+
+
+def bring_folder_back(backup: Path, state: Path) -> None:
+    """Replace all of a state folder but its database."""
+    for path in state.iterdir():
+        if path.name.startswith("online.db"):
+            continue
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    shutil.copytree(backup, state, symlinks=True, dirs_exist_ok=True)
+
+
+def test_an_older_database_under_a_state_folder_with_roll_backs_replays_to_the_live_state(
+    start: Start, tmp_path: Path
+) -> None:
+    feedback, backup = items(100), tmp_path / "backup.db"
+    service = start(VECTOR)
+    service.wait_learned("vec", give(service, feedback[:20]))
+    service.wait_learned("vec", give(service, feedback[20:30]))
+    roll_back(service, 20)
+    service.wait_learned("vec", give(service, feedback[30:40]))
+    copy_database(service.state, backup)
+    service.wait_learned("vec", give(service, feedback[40:60]))
+    roll_back(service, 40)
+    lost = lose(service)
+    bring_back(backup, service.state)
+    service = start(VECTOR)
+    give(service, feedback[60:80])
+    offset = rate(service, lost)
+    learn_all(service, offset)
+    roll_back(service, offset - 10)
+    state = learn_all(service, give(service, feedback[80:]))
+    assert service.stop() == 0
+    check_export(tmp_path, state, len(lost))
+
+
+def test_a_newer_database_under_an_older_state_folder_replays_to_the_live_state(start: Start, tmp_path: Path) -> None:
+    feedback, backup = items(100), tmp_path / "backup"
+    service = start(VECTOR)
+    service.wait_learned("vec", give(service, feedback[:20]))
+    kept = ask(service, 10)
+    assert service.stop() == 0
+    copy_folder(service.state, backup)
+    service = start(VECTOR)
+    service.wait_learned("vec", give(service, feedback[20:60]))
+    roll_back(service, 20)
+    service.wait_learned("vec", rate(service, kept))
+    lose(service)
+    bring_folder_back(backup, service.state)
+    service = start(VECTOR)
+    offset = give(service, feedback[60:80])
+    learn_all(service, offset)
+    roll_back(service, offset - 5)
+    state = learn_all(service, give(service, feedback[80:]))
+    assert service.stop() == 0
+    check_export(tmp_path, state, len(kept))

@@ -154,6 +154,7 @@ class DecisionsBuilder:
         bad.check(len(self.ids) + bad.count)
         if bad.count:
             self.left_out["bad lines"] = bad.count
+            self.notes.append(f"bad lines: {bad.describe()}")
         if not self.ids:
             why = "; ".join(f"{count:,} {what}" for what, count in self.left_out.items())
             raise BadInput(f"{name} holds no decision with a reward{': ' + why if why else ''}")

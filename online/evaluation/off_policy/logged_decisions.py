@@ -21,10 +21,13 @@ from online.evaluation.off_policy.decisions import (
     Decisions,
     DecisionsBuilder,
 )
+from online.evaluation.reports.remarks import describe_gaps
+from online.evaluation.reports.words.language import IN_ENGLISH
 from online.evaluation.sources.bad_lines import BadLines, parse_finite
 from online.evaluation.sources.labelled_rows import is_json
 from online.evaluation.sources.log_format import LoggedPrediction, describe_expired, parse_json
-from online.evaluation.sources.opening import open_source, read_first_line, spool_stdin
+from online.evaluation.sources.log_lines import is_log_line
+from online.evaluation.sources.opening import open_source, read_first_line, refuse_empty, spool_stdin
 from online.evaluation.sources.replay_source import ReadOptions, Source
 from online.evaluation.sources.vw_decisions import STAND_INS, LoggedDecision, read_decisions
 from online.evaluation.sources.vw_survey import DSJSON, Survey
@@ -105,9 +108,12 @@ def guess_format(path: Path, limits: ReadLimits) -> str:
     if Path(path.name.removesuffix(".gz").removesuffix(".zst")).suffix == ".csv":
         return "csv"
     first = read_first_line(path, limits)
+    if not first:
+        raise refuse_empty(path.name)
     if is_json(first):
         line = parse_json(first, path.name, 1)
-        return "online" if "_label_cost" not in line and ("format" in line or "input" in line) else "dsjson"
+        is_own = "format" in line or "input" in line or is_log_line(line)
+        return "online" if "_label_cost" not in line and is_own else "dsjson"
     return "vw" if "|" in first else "csv"
 
 
@@ -264,6 +270,7 @@ def read_own_log(source: Source, bad: BadLines, at: Callable[[float], None] = la
             add_decision(builder, line, max(events), events[max(events)])
         except ValueError as error:
             bad.add(f"{source.name}, prediction {line.id}: {error}")
+    builder.notes += describe_gaps(bad.gaps, IN_ENGLISH)
     return builder.build(source.name, bad)
 
 

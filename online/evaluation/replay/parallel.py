@@ -21,7 +21,7 @@ from online.errors import OnlineError
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.line_features import LineFeatures
 from online.evaluation.replay.model_setup import create_row_encoder, prepare_process
-from online.evaluation.replay.replay import Chunk, Replay, Span, read_chunks
+from online.evaluation.replay.replay import Chunk, Replay, Span, count_read, read_chunks
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.scoring.paired_comparison import PairedComparison
 from online.evaluation.scoring.score import Loss
@@ -61,7 +61,7 @@ class ParallelReplay:
             self._judge([runner.losses(MAX_CHUNKS_AHEAD) for runner in self.runners])
             if all(runner.over for runner in self.runners):
                 break
-        self.bad.check(lines)
+        self.bad.check(count_read(self.source, lines, self.bad))
 
     def _chunks(self, at: Callable[[float], None]) -> Iterator[tuple[int, Chunk]]:
         """Yield the number of lines of each chunk, and the chunk; texts are encoded."""
@@ -88,8 +88,11 @@ class ParallelReplay:
         ]
 
     def _complete(self, report: ReplayReport | None) -> ReplayReport | None:
-        """Return a worker's report with the lines that could not be read here."""
-        if report is None or not self.bad.count:
+        """Return a worker's report with the lines that could not be read here, and with what the log lacks."""
+        if report is None:
+            return None
+        report = replace(report, **self.bad.gaps.as_figures())
+        if not self.bad.count:
             return report
         bad = BadLines.join(self.bad.as_json(), report.unusable)
         return replace(report, bad=bad["count"], unusable=bad)

@@ -148,7 +148,7 @@ class Replay:
         self._learn()
         if self.tasks is not None and self.tasks.current >= 0:
             self.tasks.test(self.training.model, ended=True)
-        self.bad.check(self.lines)
+        self.bad.check(count_read(self.source, self.lines, self.bad))
         return self._judge()
 
     def _judge(self) -> list[Loss]:
@@ -410,6 +410,7 @@ class Replay:
             dict(Counter(self.training.refused.values()).most_common(MAX_REASONS)),
             self.outside,
             self.targets_outside,
+            **self.bad.gaps.as_figures(),
         )
 
 
@@ -426,6 +427,11 @@ def read_chunks(source: Source, span: Span, bad: BadLines, at: Callable[[float],
     lines = span.of(source.lines(bad, at))
     while chunk := list(islice(lines, CHUNK_LINES)):
         yield chunk
+
+
+def count_read(source: Source, lines: int, bad: BadLines) -> int:
+    """Return of how many lines the bad ones are a share. lines: those that were given on, two for each row of a table."""
+    return lines + bad.count if source.header else lines
 
 
 def build_served_answer(line: LoggedPrediction) -> Answer:

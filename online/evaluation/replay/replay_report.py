@@ -25,7 +25,8 @@ class ReplayReport:
     not learned. settings: with which it was replayed, see `ModelSetup.settings`.
     columns: what those of a table are, and how each is treated. unusable: the bad lines, by what is wrong, and the first of
     them. refused: how many examples the model did not learn, by the reason. outside: answers about inputs with a number outside
-    the ranges that the model had seen. targets_outside: numbers to predict that it cut off.
+    the ranges that the model had seen. targets_outside: numbers to predict that it cut off. repeated_lines, missing_events,
+    first_missing, missing_predictions: what a log of ours has twice or lacks, see `LogGaps`.
     """
 
     name: str
@@ -53,6 +54,10 @@ class ReplayReport:
     refused: dict[str, int] = field(default_factory=dict)
     outside: int = 0
     targets_outside: int = 0
+    repeated_lines: int = 0
+    missing_events: int = 0
+    first_missing: int = 0
+    missing_predictions: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.reports.bases import count_judged, count_known, is_by_construction
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.evaluation.scoring.baseline_lead import Lead
+from online.evaluation.sources.bad_lines import LogGaps
 from online.evaluation.sources.column_choice import MAX_NAMED
 from online.evaluation.sources.column_profile import ColumnProfile
 
@@ -86,10 +87,28 @@ def warn(reports: Sequence[ReplayReport], words: Words = IN_ENGLISH, names_optio
             yield " ".join([*leads, *describe_remedies(remedies, words)])
 
 
-def warn_of_orphans(reports: Sequence[ReplayReport], words: Words = IN_ENGLISH) -> Iterator[str]:
-    """Yield how many events were not learned, if any: the log is the same for all models."""
+def warn_of_log(reports: Sequence[ReplayReport], words: Words = IN_ENGLISH) -> Iterator[str]:
+    """Yield what a log of ours lacks, and how many of its events were not learned: the log is the same for all models."""
     if count := max((report.events_without_prediction for report in reports), default=0):
         yield words.plural("warn.orphans", count)
+    if reports:
+        first = reports[0]
+        yield from warn_of_gaps(LogGaps(0, first.missing_events, first.first_missing, first.missing_predictions), words)
+
+
+def warn_of_gaps(gaps: LogGaps, words: Words) -> Iterator[str]:
+    """Yield what a log lacks."""
+    if gaps.events:
+        yield words.plural("warn.missing", gaps.events, first=gaps.first)
+    if gaps.predictions:
+        yield words("warn.missing_predictions", count=gaps.predictions)
+
+
+def describe_gaps(gaps: LogGaps, words: Words) -> Iterator[str]:
+    """Yield what a log has twice, and what it lacks."""
+    if gaps.repeated:
+        yield words("repeated", count=gaps.repeated)
+    yield from warn_of_gaps(gaps, words)
 
 
 def warn_of_outside(report: ReplayReport, words: Words = IN_ENGLISH) -> Iterator[str]:

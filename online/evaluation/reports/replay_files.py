@@ -8,8 +8,21 @@ from typing import Any
 
 from online.errors import SetupError
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
-from online.evaluation.reports.remarks import warn, warn_of_orphans, warn_of_outside
+from online.evaluation.reports.remarks import warn, warn_of_log, warn_of_outside
 from online.evaluation.reports.verdict import conclude
+
+UNLESS_EMPTY = (  # what is left out where there is nothing to say
+    "contents_from",
+    "left_out",
+    "baseline_skipped",
+    "columns",
+    "unusable",
+    "refused",
+    "repeated_lines",
+    "missing_events",
+    "first_missing",
+    "missing_predictions",
+)
 
 
 def results_as_json(played: Sequence[LogResults]) -> dict[str, Any]:
@@ -28,10 +41,10 @@ def result_as_json(result: ReplayResult) -> dict[str, Any]:
     assert result.report is not None, "a replay that did not fail has a report"
     report = asdict(result.report)
     del report["details"]["curve"], report["tasks"]
-    for name in ("contents_from", "left_out", "baseline_skipped", "columns", "unusable", "refused"):
+    for name in UNLESS_EMPTY:
         if not report[name]:
             del report[name]
-    report["warnings"] = [*warn_of_orphans([result.report]), *warn([result.report]), *warn_of_outside(result.report)]
+    report["warnings"] = [*warn_of_log([result.report]), *warn([result.report]), *warn_of_outside(result.report)]
     if result.report.tasks is not None:
         report["tasks"] = {"names": result.report.tasks.names, "accuracies": result.report.tasks.ends}
     return {**described, **report, "against_champion": result.comparison}

@@ -158,6 +158,8 @@ def describe_report(report: ReplayReport, named: bool) -> Iterator[str]:
     if report.bad:
         lines = IN_ENGLISH("unusable", count=report.bad)
         yield f"{name}{lines}: {'; '.join(report.unusable.get('first', ()))}"
+    if report.repeated_lines:
+        yield f"{name}{IN_ENGLISH('repeated', count=report.repeated_lines)}"
     for reason, count in report.refused.items():
         examples = IN_ENGLISH.number(count, "example was|examples were")
         yield f"{name}{examples} judged and not learned: {reason}"

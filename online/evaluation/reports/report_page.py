@@ -181,6 +181,7 @@ def build_subtitle(reports: Sequence[ReplayReport], interrupted: bool, words: Wo
     parts = [words("subtitle", examples=first.examples, events=first.events)]
     parts += [words("subtitle.interrupted")] if interrupted else []
     parts += [words("unusable", count=first.bad)] if first.bad else []
+    parts += [words("repeated", count=first.repeated_lines)] if first.repeated_lines else []
     parts += [words("expired", contents_from=first.contents_from)] if first.contents_from else []
     parts += [describe_left_out(first.left_out, words)] if first.left_out else []
     parts += describe_settings(reports, words)

@@ -18,7 +18,7 @@ from online.evaluation.reports.remarks import (
     describe_remedies,
     name_baseline,
     warn,
-    warn_of_orphans,
+    warn_of_log,
 )
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.evaluation.scoring.baseline_lead import Lead
@@ -71,14 +71,14 @@ def conclude(
     failures = [
         words("failed", name=result.candidate.name, failure=result.failure) for result in results if result.failure
     ]
-    orphaned = [*warn_of_orphans(reports, words)]
+    of_log = [*warn_of_log(reports, words)]
     judged = [report for report in reports if report.figures.get("judged")]
     if not judged:
         nothing = words("nothing_judged" if reports else "nothing_replayed")
-        return Verdict("attention" if orphaned else "unclear", nothing, orphaned, words("nothing.next"), failures)
+        return Verdict("attention" if of_log else "unclear", nothing, of_log, words("nothing.next"), failures)
     best = find_best(judged)
     fall = find_noticed_fall(best)
-    off = [*orphaned, *warn_of_result(results, best, fall, words, names_options)]
+    off = [*of_log, *warn_of_result(results, best, fall, words, names_options)]
     few = [*warn_of_few(best, interrupted, words)]
     level: Level = "attention" if failures or off else "unclear" if few else "good"
     sentence, next = describe_result(results, judged, best, words), advise(results, best, fall, words, names_options)

@@ -20,15 +20,49 @@ LINE_PROBLEMS = (
     "no_label",
     "not_vw",
     "bad_input",
+    "bad_header",
+    "no_header",
+    "unknown_line",
+    "wrong_field",
+    "contradiction",
+    "out_of_order",
+    "other_log",
+    "cut_off",
     "other",
 )
+
+
+@dataclass(slots=True)
+class LogGaps:
+    """What a log of ours has twice, and what it lacks.
+
+    repeated: lines that say what an earlier one said, and count once. events: offsets that no usable line has; first:
+    the first of them, 0 if there is none. predictions: how many the header counts and the log has not.
+    """
+
+    repeated: int = 0
+    events: int = 0
+    first: int = 0
+    predictions: int = 0
+
+    def miss(self, start: int, stop: int) -> None:
+        """Count the offsets from `start` to before `stop` as missing."""
+        if start < stop:
+            self.first = self.first or start
+            self.events += stop - start
+
+    def as_figures(self) -> dict[str, Any]:
+        """Return the figures by the names that a report gives them."""
+        missing = {"missing_events": self.events, "first_missing": self.first, "missing_predictions": self.predictions}
+        return {"repeated_lines": self.repeated, **missing}
 
 
 @dataclass(slots=True)
 class BadLines:
     """Lines that could not be used. max_ratio: the share of them that is accepted.
 
-    line, problem: of the first of them; what is wrong is one of LINE_PROBLEMS. problems: how many have each.
+    line, problem: of the first of them; what is wrong is one of LINE_PROBLEMS. problems: how many have each. gaps: of a
+    log of ours, what it has twice and lacks.
     """
 
     max_ratio: float = 0.0
@@ -37,6 +71,7 @@ class BadLines:
     line: int = 0
     problem: str = ""
     problems: Counter[str] = field(default_factory=Counter)
+    gaps: LogGaps = field(default_factory=LogGaps)
 
     def add(self, cause: str, line: int = 0, problem: str = "other", lines: int = 1) -> None:
         """Count a line. Raises BadInput at once if none is accepted and there are enough to show.
@@ -76,10 +111,11 @@ class BadLines:
             raise self._refuse("", of)
 
     def _refuse(self, least: str, of: str = "") -> BadInput:
-        refused = BadInput(self._describe(least, of))
+        refused = BadInput(self.describe(least, of))
         return refused.because("log_lines_invalid", line=self.line, problem=self.problem, count=self.count)
 
-    def _describe(self, least: str, of: str = "") -> str:
+    def describe(self, least: str = "", of: str = "") -> str:
+        """Say which lines cannot be used, and why; the first of them."""
         if self.count == 1:
             return self.first[0]
         more = f"; {self.count - len(self.first)} more" if self.count > len(self.first) else ""

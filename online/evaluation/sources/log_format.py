@@ -5,21 +5,21 @@
     {"told": ...}     an event, by offset
 
 A reader that answers the predictions and learns the events in this order knows, at every answer,
-exactly what the answering version knew. Both directions are here: from a row of the store to a line
-(`render_*`), and from a line to what a replay takes (`parse_line`).
+exactly what the answering version knew. Here are what a line holds, and the way from a row of the store
+to a line (`render_*`). The way back is in log_lines.py.
 """
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, get_args
+from typing import Any
 
 import orjson
 
 from online.errors import BadInput
-from online.schemas.events import Entry, Event, Scope, Target
+from online.schemas.events import Entry, Target
 from online.settings import ModelSettings
 
 LOG_FORMAT = "online-log/2"
@@ -177,18 +177,7 @@ def encode_features(features: bytes) -> str:
     return base64.b64encode(features).decode()
 
 
-# from a line to a replay
-
-
-def parse_line(text: str | bytes, name: str, number: int) -> Line:
-    """Raises BadInput with the name of the log and the number of the line."""
-    value = parse_json(text, name, number)
-    try:
-        return _parse_prediction(value["asked"]) if "asked" in value else _parse_event(value["told"])
-    except (KeyError, TypeError, ValueError) as error:
-        what = f"lacks {error}" if isinstance(error, KeyError) else error
-        refused = BadInput(f"{name}, line {number} is not a line of {LOG_FORMAT}: {what}")
-        raise refused.because("log_lines_invalid", line=number, problem="other", count=1) from None
+# lines of JSON
 
 
 def parse_json(text: str | bytes, name: str, number: int) -> dict[str, Any]:
@@ -202,33 +191,3 @@ def parse_json(text: str | bytes, name: str, number: int) -> dict[str, Any]:
         refused = BadInput(f"{name}, line {number} is not a JSON object")
         raise refused.because("log_lines_invalid", line=number, problem="not_json", count=1)
     return value
-
-
-PREDICTION_KEYS: Sequence[str] = ("id", "version", "learned_until", "choice", "propensity", "user", "at")
-SCOPES: Sequence[str] = get_args(Scope)
-EVENT_KEYS: Sequence[str] = ("id", "kind", "label", "text", "reward", "choice")
-
-
-def _parse_prediction(line: dict[str, Any]) -> LoggedPrediction:
-    return LoggedPrediction(
-        instance=line["input"],
-        features=base64.b64decode(line["features"]),
-        feedback_count=line["told"],
-        candidates=tuple((id, score) for id, score in line["candidates"]),
-        exclude=tuple(line.get("besides", ())),
-        **{name: line[name] for name in PREDICTION_KEYS},
-    )
-
-
-def _parse_event(line: dict[str, Any]) -> LoggedEvent:
-    features = base64.b64decode(line.get("features", ""))
-    target = None
-    if line["target"] is not None:
-        target = Target(line["target"]["offset"], Event.parse(line["target"]["event"], features))
-    own, scope = {name: line[name] for name in EVENT_KEYS}, line.get("scope", "")
-    if scope not in SCOPES:
-        raise ValueError(f"has the scope {scope!r}; it may be reply or question")
-    event = Event(features=features, target=target, scope=scope, **own)
-    origin: dict[str, Any] = {name: line.get(name) for name in ("user", "at", "refused", "learned_at", "answer")}
-    entry, was_answered = Entry(line["offset"], event), "answer" in line
-    return LoggedEvent(entry, line.get("about"), line.get("input"), was_answered=was_answered, **origin)

@@ -18,7 +18,8 @@ from online.evaluation.sources.column_choice import ALL_COLUMNS
 from online.evaluation.sources.column_profile import profile_columns
 from online.evaluation.sources.datasets import open_dataset, open_river_dataset
 from online.evaluation.sources.labelled_rows import is_json, refuse_label
-from online.evaluation.sources.log_format import LOG_FORMAT, parse_json
+from online.evaluation.sources.log_format import parse_json
+from online.evaluation.sources.log_lines import is_header, is_log_line, parse_header
 from online.evaluation.sources.replay_source import ReadOptions, Source
 from online.evaluation.sources.vw_survey import LABELS, Survey, survey_file
 from online.io.csv_tables import open_csv
@@ -132,12 +133,14 @@ def _describe(name: str, reads: ReadOptions) -> Source:
         )
     first = "" if _find_named_format(path, reads) == "parquet" else read_first_line(path, reads.limits)
     format = _find_named_format(path, reads) or _guess_format(first)
+    if not first and format in ("online", "jsonl"):
+        raise refuse_empty(name)
     if format == "online":
         if reads.task or reads.delay != Delay():
             raise BadInput(
                 f"{name} is a log: it has no tasks, and its own delays; --task and --delay are for labelled rows"
             )
-        return Source(name, path, format, "", 0, None, reads, _parse_header(first, name))
+        return Source(name, path, format, "", 0, None, reads, parse_header(first, name))
     if format in ("csv", "parquet") and not reads.label:
         raise BadInput(f"{name} is a {format.upper()}: say which column is the label with --label COLUMN").because(
             "log_label_missing"
@@ -195,16 +198,11 @@ def _guess_format(first: str) -> str:
         return "jsonl"
     if "_label_cost" in line:
         return "dsjson"
-    return "online" if str(line.get("format", "")).startswith("online-log/") else "jsonl"
+    return "online" if is_header(line) or is_log_line(line) else "jsonl"
 
 
-def _parse_header(first: str, name: str) -> dict[str, Any]:
-    head = parse_json(first, name, 1)
-    if head.get("format") != LOG_FORMAT:
-        raise BadInput(f"{name} is an {head.get('format')}; this release reads {LOG_FORMAT}: export it again").because(
-            "log_of_other_release"
-        )
-    return head
+def refuse_empty(name: str) -> BadInput:
+    return BadInput(f"{name} is empty").because("log_empty")
 
 
 def read_first_line(path: Path, limits: ReadLimits) -> str:

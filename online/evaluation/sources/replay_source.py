@@ -1,6 +1,6 @@
 """A source of a replay: our own log, or labelled rows from a file or a dataset.
 
-    our log      its lines (log_format.py)
+    our log      its lines (log_lines.py)
     rows         a prediction for each, and an event when its label arrives (arrival.py)
 
 A source can be read any number of times, and always gives the same lines.
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from online.errors import BadInput
 from online.evaluation.sources.arrival import Delay, arrange_rows, arrange_tasks
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.column_choice import ALL_COLUMNS, ColumnChoice
 from online.evaluation.sources.column_profile import NO_COLUMNS, TableProfile
 from online.evaluation.sources.labelled_rows import Row, read_csv, read_dataset, read_jsonl, read_parquet
-from online.evaluation.sources.log_format import Line, parse_line
+from online.evaluation.sources.log_format import Line
+from online.evaluation.sources.log_lines import read_log
 from online.evaluation.sources.row_blocks import Columns, RowBlock, build_blocks, group_rows, read_jsonl_columns
 from online.evaluation.sources.vw_decisions import read_reward_rows as decision_rows
 from online.evaluation.sources.vw_survey import Survey
@@ -132,18 +132,13 @@ class Source:
         assert self.path is not None
         size = max(self.path.stat().st_size, 1)
         with open_text(self.path, self.reads.limits) as (file, position):
-            next(file)
-            for number, text in enumerate(file, 2):
+            for number, line in read_log(file, self.path.name, self.header, bad):
                 if number % PROGRESS_ROWS == 0:
                     at(position() / size)
-                if text.strip():
-                    try:
-                        line = parse_line(text, self.path.name, number)
-                        yield self.reads.columns.of_line(line) if self.reads.columns else line
-                    except BadInput as error:
-                        bad.add(str(error), number, str(error.figures.get("problem", "other")))
-                    except ValueError:
-                        bad.add(f"{self.path.name}, line {number} has features that are no table", number)
+                try:
+                    yield self.reads.columns.of_line(line) if self.reads.columns else line
+                except ValueError:
+                    bad.add(f"{self.path.name}, line {number} has features that are no table", number)
 
     def _rows(self, bad: BadLines, at: Callable[[float], None]) -> Iterator[Row]:
         rows = self._read_rows(bad, at)

@@ -111,7 +111,7 @@ def test_towers_read_the_same_sources_as_classifiers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "line 1 is not JSON"),
+        ("", "is empty"),
         ("not json", "line 1 is not JSON"),
         ("[1]", "line 1 is not a JSON object"),
         ('{"label": "a"}', "expected"),

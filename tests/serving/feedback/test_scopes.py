@@ -7,7 +7,8 @@ import pytest
 
 from online.client import Client
 from online.errors import BadInput
-from online.evaluation.sources.log_format import LoggedEvent, parse_line, render_event
+from online.evaluation.sources.log_format import LoggedEvent, render_event
+from online.evaluation.sources.log_lines import LineParser
 from online.schemas.events import Event, chain_digest
 from tests.conftest import Start
 from tests.support import Service, run_online
@@ -91,8 +92,8 @@ def test_a_line_of_a_log_keeps_the_scope_and_refuses_an_unknown_one() -> None:
         "learned_at": None,
     }
     line = render_event({**row, "user": None, "created_at": None}, {})
-    read = parse_line(json.dumps(line), "log", 1)
+    read = LineParser("log").parse(line, 1)
     assert isinstance(read, LoggedEvent) and read.complete().event == event
     line["told"]["scope"] = "town"
     with pytest.raises(BadInput, match="it may be reply or question"):
-        parse_line(json.dumps(line), "log", 1)
+        LineParser("log").parse(line, 1)

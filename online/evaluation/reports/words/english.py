@@ -21,6 +21,7 @@ ENGLISH = {
     "subtitle": "{examples:example|examples} and {events:event|events}, replayed in the order in which they happened",
     "subtitle.interrupted": "interrupted: results so far",
     "unusable": "{count:line|lines} could not be used",
+    "repeated": "{count:line|lines} {count:!repeats an earlier one|repeat earlier ones} and {count:!counts|count} once",
     "expired": EXPIRED,
     "left_out.one": "without the column {names}",
     "left_out.many": "without the columns {names}",
@@ -146,6 +147,15 @@ ENGLISH = {
         "{count:,} events were not learned: they name predictions that do not stand before them in the log, so the state is "
         "not that of the live model. Export the log again."
     ),
+    "warn.missing.one": (
+        "{count:,} event is missing from the log, at offset {first:,}, so the state is not that of the live model. Export the log "
+        "again."
+    ),
+    "warn.missing.many": (
+        "{count:,} events are missing from the log, the first at offset {first:,}, so the state is not that of the live model. "
+        "Export the log again."
+    ),
+    "warn.missing_predictions": "{count:prediction|predictions} that the header of the log counts {count:!is|are} missing from it.",
     "warn.outside": (
         "{count:answer|answers} of {model} ({share:.1f} %) lay outside the range of numbers that the model had seen: such a number "
         "counts as the end of its range."

@@ -19,6 +19,7 @@ GERMAN = {
     "subtitle": "{examples:Beispiel|Beispiele} und {events:Ereignis|Ereignisse}, nachgespielt in der Reihenfolge, in der sie geschahen",
     "subtitle.interrupted": "abgebrochen: Ergebnisse bis dahin",
     "unusable": "{count:Zeile war|Zeilen waren} unbrauchbar",
+    "repeated": "{count:Zeile wiederholt eine frühere|Zeilen wiederholen frühere} und {count:!zählt|zählen} einmal",
     "expired": (
         "Inhalte gibt es ab Ereignis {contents_from:,}: die davor sind abgelaufen (event_retention_days), daher lernt sie "
         "hier kein Modell"
@@ -158,6 +159,15 @@ GERMAN = {
         "{count:,} Ereignisse wurden nicht gelernt: Sie nennen Vorhersagen, die im Log nicht davor stehen; der Zustand ist "
         "also nicht der des laufenden Modells. Exportieren Sie das Log neu."
     ),
+    "warn.missing.one": (
+        "{count:,} Ereignis fehlt im Log, an der Stelle {first:,}; der Zustand ist also nicht der des laufenden Modells. "
+        "Exportieren Sie das Log neu."
+    ),
+    "warn.missing.many": (
+        "{count:,} Ereignisse fehlen im Log, das erste an der Stelle {first:,}; der Zustand ist also nicht der des laufenden "
+        "Modells. Exportieren Sie das Log neu."
+    ),
+    "warn.missing_predictions": "{count:Vorhersage|Vorhersagen}, die der Kopf des Logs zählt, {count:!fehlt|fehlen} darin.",
     "warn.outside": (
         "{count:Antwort|Antworten} von {model} ({share:.1f} %) {count:!lag|lagen} außerhalb des Zahlenbereichs, den das Modell "
         "gesehen hatte: Eine solche Zahl zählt wie das Ende ihres Bereichs."
