@@ -249,6 +249,8 @@ CASES = [
     sklearn_case("sklearn-text", {}, texts, [*BAD_TEXTS, NEGATIVE_TEXT]),
     sklearn_case("sklearn-vector", {**VECTOR, "estimator": f"{OWN}:sgd", "buffer": 100}, vectors, BAD_VECTORS),
     sklearn_case("sklearn-table", {**TABLE, "estimator": "perceptron"}, tables, BAD_FOR_RIVER),
+    sklearn_case("sklearn-bells", {**TABLE, "estimator": "naive_bayes.GaussianNB"}, tables, BAD_FOR_RIVER),
+    sklearn_case("sklearn-counts", {**TABLE, "estimator": "naive_bayes.BernoulliNB"}, tables, BAD_FOR_RIVER),
     sklearn_case("sklearn-declared", {**VECTOR, "classes": [*TOPICS, NEWCOMER]}, vectors, BAD_VECTORS),
     wrapped_number_case("sklearn-number-table", "sklearn_regressor", TABLE, tables),
     wrapped_number_case("sklearn-number-own", "sklearn_regressor", {**VECTOR, "estimator": f"{OWN}:mlp"}, vectors),

@@ -20,6 +20,7 @@ from online.models import example_checks
 from online.models.contract import Answer, BadExample, Candidate, Example, Options
 from online.models.libraries import sklearn_inputs
 from online.models.libraries.river import PARAMS
+from online.models.libraries.sklearn_bayes import counts_columns, grow, is_gaussian, reads_raw, smooth
 from online.models.libraries.sklearn_estimators import Named, build_estimator, check_untrusted_name
 from online.models.libraries.sklearn_inputs import RowReader
 from online.models.libraries.wrapped import WrappedEstimator
@@ -70,12 +71,17 @@ class SklearnClassifier(WrappedEstimator):
     def __init__(self, options: Options, device: str = "cpu") -> None:
         super().__init__(options, OPTIONS)
         self.declared = read_classes(self.options["classes"])
-        self.reader = RowReader.of(self.options)
         self.estimator: Any = None  # while fewer than two classes are known
         self.classes: list[str] = [*self.declared]
         self.seen: set[str] = set()
         self.kept: list[tuple[bytes, str]] = []
-        self._build()  # refuses what cannot be built before anything is learned
+        built = self._build()  # refuses what cannot be built before anything is learned
+        self.is_gaussian, self.counts_columns, self.reads_raw = (
+            is_gaussian(built),
+            counts_columns(built),
+            reads_raw(built),
+        )
+        self.reader = RowReader.of({**self.options, "scale": self.is_gaussian or self.options["scale"]})
         if len(self.classes) > 1:
             self.estimator = self._build()
         self._begin()
@@ -108,11 +114,23 @@ class SklearnClassifier(WrappedEstimator):
         if self.estimator is None or not hasattr(self.estimator, "classes_"):
             return [float(label in self.seen) for label in self.classes]
         try:
-            scores_C = predict_scores(self.estimator, self.reader.row(data))
+            scores_C = predict_scores(*self._smoothed(data))
         except (ArithmeticError, ValueError, TypeError):
             return None
         # the last digits must not decide
         return [round(float(p), 9) for p in scores_C] if np.isfinite(scores_C).all() else None
+
+    def _smoothed(self, data: bytes) -> tuple[Any, NDArray[np.float64]]:
+        """What answers, and the row [1, D] that it reads."""
+        row_1D = self._row(data)
+        if self.counts_columns:
+            return self.estimator, row_1D[:, : self.estimator.n_features_in_]
+        if self.is_gaussian:
+            return smooth(self.estimator, self.reader.variance), row_1D
+        return self.estimator, row_1D
+
+    def _row(self, data: bytes) -> NDArray[np.float64]:
+        return self.reader.raw(data) if self.reads_raw else self.reader.row(data)
 
     # learn
 
@@ -135,20 +153,26 @@ class SklearnClassifier(WrappedEstimator):
             self.kept = [*self.kept, (example.features, row)][-self.options["buffer"] :]
             if row not in self.classes:
                 self.classes = [*self.classes, row]
-                self._rebuild()
-                return
+                if len(self.classes) > 1:
+                    self._rebuild()
+                    return
         if self.estimator is not None:
-            self._fit(example.features, row)
+            self._fit(self.estimator, example.features, row)
+        else:  # one class so far: refuse now what a rebuild could not learn
+            self._fit(self._build(), example.features, row, more=1)
 
     def _rebuild(self) -> None:
-        if len(self.classes) > 1:
-            self.estimator = self._build()
-            for features, label in self.kept:
-                self._fit(features, label)
+        self.estimator = self._build()
+        for features, label in self.kept:
+            self._fit(self.estimator, features, label)
 
-    def _fit(self, features: bytes, label: str) -> None:
-        place = np.array([self.classes.index(label)])
-        self.estimator.partial_fit(self.reader.row(features), place, classes=np.arange(len(self.classes)))
+    def _fit(self, estimator: Any, features: bytes, label: str, more: int = 0) -> None:
+        """more: classes that are still to come."""
+        place, row_1D = np.array([self.classes.index(label)]), self._row(features)
+        if self.counts_columns:
+            row_1D = row_1D[:, : self.reader.used]
+            grow(estimator, self.reader.used)
+        estimator.partial_fit(row_1D, place, classes=np.arange(len(self.classes) + more))
 
     # state
 

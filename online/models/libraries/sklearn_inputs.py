@@ -27,7 +27,12 @@ COLUMNS = Option(
     low=1,
     high=100_000,
 )
-SCALE = Option("scale", True, "Standardise numbers by the mean and variance so far. Turn it off for counts.")
+SCALE = Option(
+    "scale",
+    True,
+    "Standardise numbers by the mean and variance so far. Turn it off for counts. Naive Bayes of counts, categories and "
+    "bell curves reads numbers as they are given, whatever this says.",
+)
 OPTIONS = (INPUT, SIZE, COLUMNS, SCALE)
 LARGEST_FEATURE = 1e3  # standard deviations; farther ones are clipped, because a step of SGD grows with them
 
@@ -69,10 +74,24 @@ class RowReader:
         """One row, [1, D]."""
         x_D = self._read(features)
         if self.scales and self.count:
-            deviation_D = np.sqrt(self.spread / self.count)
+            deviation_D = np.sqrt(self.variance)
             x_D = np.divide(x_D - self.mean, deviation_D, out=np.zeros_like(x_D), where=deviation_D > 0)
             x_D = np.clip(x_D, -LARGEST_FEATURE, LARGEST_FEATURE)
         return np.asarray(x_D[None])
+
+    def raw(self, features: bytes) -> NDArray[np.float64]:
+        """One row as it was given, [1, D]."""
+        return np.asarray(self._read(features)[None])
+
+    @property
+    def used(self) -> int:
+        """How many columns have a name, all of them where they have none; at least 1."""
+        return max(len(self.places), 1) if self.input == "table" else self.width
+
+    @property
+    def variance(self) -> NDArray[np.float64]:
+        """Of each column, [D], over the rows so far."""
+        return self.spread / max(self.count, 1)
 
     def _read(self, features: bytes) -> NDArray[np.float64]:
         if self.input == "text":
@@ -80,8 +99,13 @@ class RowReader:
         if self.input == "vector":
             return np.clip(np.frombuffer(features, np.float64), -LARGEST, LARGEST)
         x_D = np.zeros(self.width)
+        is_full = len(self.places) == self.width
         for name, value in read_column_values(features).items():
-            x_D[self.places.get(name, zlib.crc32(name.encode()) % self.width)] += value
+            place = self.places.get(name)
+            if place is None and is_full:
+                place = zlib.crc32(name.encode()) % self.width
+            if place is not None:  # a name that no example had says nothing yet
+                x_D[place] += value
         return np.clip(x_D, -LARGEST, LARGEST)
 
 
