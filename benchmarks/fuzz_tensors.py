@@ -16,7 +16,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from pydantic import ValidationError
 
-from online.api.bodies import check_depth, measure_depth
+from online.api.bodies import check_form, measure_depth
 from online.api.grpc.feedback import parse_item
 from online.api.open_inference.infer_request import (
     DTYPES,
@@ -121,7 +121,7 @@ def infer_rpc(data: bytes) -> None:
 def infer_rest(data: bytes) -> None:
     length = min(int.from_bytes(data[:2], "little"), len(data) - 2)
     header, content = data[2 : 2 + length], data[2 + length :]
-    request = parse_infer_request(parse_object(check_depth(header, SETTINGS)), content, MAX_ELEMENTS)
+    request = parse_infer_request(parse_object(check_form(header, SETTINGS)), content, MAX_ELEMENTS)
     check_arrays(request.inputs)
 
 
@@ -143,7 +143,7 @@ def infer_raw(data: bytes) -> None:
 
 
 def predict_rest(data: bytes) -> None:
-    parse_predict(check_depth(data, SETTINGS))
+    parse_predict(check_form(data, SETTINGS))
     document = request_bodies.parse_object(data)
     for spec in SPECS:
         for read in (request_bodies.read_instances, request_bodies.read_examples):

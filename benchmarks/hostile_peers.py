@@ -1,17 +1,19 @@
 """Measures whether hostile peers disturb others: honest callers with keys predict, alone and during each attack.
 
-    quiet | an endless header | quiet | large headers | quiet | ... | quiet    rounds of --seconds each
+    quiet | an endless header | quiet | an endless header | ... | quiet | large headers | ... | quiet    rounds of --seconds each
 
     endless header    one connection, whose header never ends
     large headers     200 connections with 1 MB of headers each
     chunk extensions  4 connections, with a chunk whose extension never ends
     many instances    4 connections of one visitor, with 1,024 rows of 30 numbers in each request
     large bodies      the same, with numbers of 120 digits: 3.9 MB in each request, all of it recorded
+    tiny rows         the same, with 970,000 rows of one number, in 3.9 MB
     gzip bomb         4 connections of one visitor, with bodies of 250 kB that are 256 MB decoded
 
 The attackers have no key and are a process of their own on the same machine; they open again what the service closes, and repeat what it
 refuses after a pause. Load: an open loop of --rate recorded predictions a second, in which waiting for a connection counts.
-`stored` is by how much the state folder grew, `memory` what the server had at the end of the round, `server` and `others` are shares of
+A machine that is shared is busy at some times and not at others, so each attack is tried --pairs times beside a quiet round, and
+the median is taken of how many times the p99 of the quiet rounds around it that of an attack is. `stored` is by how much the state folder grew, `memory` what the server had at the end of the round, `server` and `others` are shares of
 one core: repeat a run in which other programs of the machine used much (the attackers are among them).
 """
 
@@ -22,7 +24,7 @@ import multiprocessing
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from statistics import mean
+from statistics import mean, median
 from time import perf_counter
 
 import httpx
@@ -108,9 +110,9 @@ def repeat(body: bytes, header: bytes = b"") -> Callable[[str, int, str], Awaita
     return work
 
 
-def rows_of(number: str) -> bytes:
-    row = f"[{','.join([number] * WIDTH)}]"
-    return f'{{"instances":[{",".join([row] * ROWS)}]}}'.encode()
+def rows_of(number: str, width: int = WIDTH, rows: int = ROWS) -> bytes:
+    row = f"[{','.join([number] * width)}]"
+    return f'{{"instances":[{",".join([row] * rows)}]}}'.encode()
 
 
 ATTACKS = {
@@ -119,6 +121,7 @@ ATTACKS = {
     "chunk extensions": Attack(4, endless(PATH + b"Transfer-Encoding: chunked\r\n\r\n1;")),
     "many instances": Attack(4, repeat(rows_of("0.5"))),
     "large bodies": Attack(4, repeat(rows_of(f"0.{'5' * 120}"))),
+    "tiny rows": Attack(4, repeat(rows_of("1", 1, 970_000))),
     "gzip bomb": Attack(4, repeat(gzip.compress(b" " * 2**28, 6), b"Content-Encoding: gzip\r\n")),
 }
 
@@ -197,7 +200,7 @@ async def run_round(service: Service, flags: Namespace, kind: str, key: bytes, s
 async def measure(service: Service, flags: Namespace) -> list[Round]:
     kinds, key = [QUIET], new_key(service)
     for kind in flags.attacks.split(","):
-        kinds += [kind, QUIET]
+        kinds += [kind, QUIET] * flags.pairs
     rounds = []
     for number, kind in enumerate(kinds):
         say(f"round {number + 1} of {len(kinds)}: {kind} ...")
@@ -206,16 +209,19 @@ async def measure(service: Service, flags: Namespace) -> list[Round]:
 
 
 def ratios(rounds: list[Round]) -> dict[str, float]:
-    """p99 during each attack / the mean of p99 in the quiet rounds around it."""
-    p99 = [each.percentile_ms(99) for each in rounds]
-    return {rounds[n].kind: p99[n] / mean((p99[n - 1], p99[n + 1])) for n in range(1, len(rounds), 2)}
+    """Of each attack, the median of p99 while it runs / the mean of p99 in the quiet rounds around it."""
+    p99, found = [each.percentile_ms(99) for each in rounds], dict[str, list[float]]()
+    for n in range(1, len(rounds), 2):
+        found.setdefault(rounds[n].kind, []).append(p99[n] / mean((p99[n - 1], p99[n + 1])))
+    return {kind: median(each) for kind, each in found.items()}
 
 
 def main() -> int:
     parser = create_parser(__doc__ or "")
     parser.add_argument("--good", type=int, default=20, help="connections of honest callers (default 20)")
     parser.add_argument("--rate", type=float, default=100, help="predictions a second of honest callers (default 100)")
-    parser.add_argument("--seconds", type=float, default=10, help="seconds of a round (default 10)")
+    parser.add_argument("--seconds", type=float, default=5, help="seconds of a round (default 5)")
+    parser.add_argument("--pairs", type=int, default=3, help="rounds of each attack (default 3)")
     parser.add_argument("--attacks", default=",".join(ATTACKS), help="the attacks, separated by commas (default all)")
     flags = parser.parse_args()
     with running_service(CONFIG) as service:

@@ -1,9 +1,15 @@
-"""Reading request bodies, in every protocol: the limits on bytes and on JSON depth, then a schema.
+"""Reading request bodies, in every protocol: the limits on bytes and on the form of JSON, then a schema.
+
+    its length --> the minute's bytes --> its turn, if it is large --> depth, lists and objects --> rows, or a schema
+    (all before it is read, where its length is announced)
+
+While a body is parsed nobody else is answered, so what would take long is refused first, or is parsed in pieces.
 
 A field that a native schema does not have is refused, with the field that was probably intended:
 "unknown field 'min_offest'; did you mean 'min_offset'?"
 """
 
+import asyncio
 import difflib
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, TypeVar, get_args
@@ -11,6 +17,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 import numpy as np
 from fastapi import Request
+from numpy.typing import NDArray
 from pydantic import AliasChoices, BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import from_json
@@ -21,13 +28,17 @@ from online.errors import BadInput, TooLarge
 from online.models.encoders.rows import ParsedNumbers
 from online.schemas.predict import PredictRequest
 from online.serving.predictor import NumberRows
-from online.serving.rates import RateLimits
+from online.serving.rates import LARGE_BYTES, RateLimits
 from online.settings import Settings
 from online.settings.messages import plain_message
 
 T = TypeVar("T", bound=BaseModel)
 
 MAX_ECHO_CHARS = 80  # of an unknown field's name, in an error
+MIN_PARTS, PARTS_PER_INSTANCE = (
+    8_192,
+    8,
+)  # lists and objects of a document: one of 990,000 lists takes a second to parse
 
 
 class Rows(msgspec.Struct, forbid_unknown_fields=True):
@@ -40,8 +51,9 @@ class Rows(msgspec.Struct, forbid_unknown_fields=True):
     record: bool = True
 
 
-ROWS = msgspec.json.Decoder(Rows)
+ROWS, ROW = msgspec.json.Decoder(Rows), msgspec.json.Decoder(list[float])
 
+SPACE = b" \t\n\r"  # between the values of JSON
 NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
 STEPS = np.array([{"[": 1, "{": 1, "]": -1, "}": -1}.get(chr(mark), 0) for mark in range(256)], np.int8)
 
@@ -69,13 +81,22 @@ async def read_bytes(request: Request, limit: int, setting: str) -> bytes:
 
 
 async def read_chunks(request: Request) -> AsyncIterator[bytes]:
-    """The pieces of the body, counted before they are read where their number is announced. Raises QuotaExceeded."""
+    """The pieces of the body, counted before they are read where their number is announced. Raises QuotaExceeded.
+
+    A large body waits for its turn before it is read, and one of unknown length while it is.
+    """
     rates: RateLimits = request.app.state.rates
     caller, announced = request.scope[CALLER], announced_bytes(request)
     rates.check(caller, bytes=announced)
+    if announced > LARGE_BYTES:
+        await asyncio.sleep(rates.take_turn(caller, announced))
+    count = 0
     async for chunk in request.stream():
+        count += len(chunk)
         if not announced:
             rates.check(caller, bytes=len(chunk))
+            if count > LARGE_BYTES:
+                await asyncio.sleep(rates.take_turn(caller, len(chunk)))
         yield chunk
 
 
@@ -86,8 +107,8 @@ def announced_bytes(request: Request) -> int:
 
 
 async def read_json(request: Request, settings: Settings) -> bytes:
-    """The body, checked for its depth and not parsed yet. Raises TooLarge."""
-    return check_depth(await read_body(request, settings), settings)
+    """The body, checked for its form and not parsed yet. Raises TooLarge."""
+    return await check_json(await read_body(request, settings), settings)
 
 
 async def read_body_as(request: Request, schema: type[T], settings: Settings) -> T:
@@ -103,12 +124,13 @@ def parse_as(body: bytes, schema: type[T]) -> T:
         raise invalid_body(error, schema) from None
 
 
-def parse_rows(body: bytes, user: str | None) -> PredictRequest | None:
+async def parse_rows(body: bytes, user: str | None) -> PredictRequest | None:
     """The request in a body of nothing but rows of numbers; None for any other body, valid or not.
 
     user: on whose behalf it is made. It takes less than half the time of the general parser.
     """
-    if (decoded := decode_rows(body)) is None:
+    decoded = decode_rows(body) if len(body) <= LARGE_BYTES else await decode_large_rows(body)
+    if decoded is None:
         return None
     texts = decoded.texts or [b""] * len(decoded.rows)  # only what is recorded needs its text
     instances = [*map(ParsedNumbers, decoded.rows, texts)]
@@ -128,6 +150,36 @@ def decode_rows(body: bytes) -> NumberRows | None:
     return NumberRows(rows, texts, decoded.record)
 
 
+async def decode_large_rows(body: bytes) -> NumberRows | None:
+    """What `decode_rows` returns; other requests are answered between the rows."""
+    start, end = body.find(b"[") + 1, body.rfind(b"]")
+    try:
+        record = ROWS.decode(body[:start] + body[end:]).record
+        rows, texts, decoded = list[list[float]](), list[bytes](), 0
+        for text in cut_rows(body, start, end):
+            rows.append(ROW.decode(text))
+            texts.append(text)
+            if (decoded := decoded + len(text)) > LARGE_BYTES:
+                decoded = 0
+                await asyncio.sleep(0)
+    except (ValueError, msgspec.MsgspecError):
+        return None
+    return NumberRows(rows, texts if record else [], record) if rows else None
+
+
+def cut_rows(body: bytes, start: int, end: int) -> Iterator[bytes]:
+    """Yield the text of each list between two places of a body. Raises ValueError where anything but a comma is between two."""
+    separator = b""
+    while begin := body.find(b"[", start, end) + 1:
+        if body[start : begin - 1].strip(SPACE) != separator:
+            raise ValueError("there is something between two rows")
+        start = body.index(b"]", begin, end) + 1
+        yield body[begin - 1 : start]
+        separator = b","
+    if body[start:end].strip(SPACE):
+        raise ValueError("there is something behind the last row")
+
+
 def split_rows(body: bytes, count: int) -> list[bytes]:
     """The text of each row of a body that was decoded as rows of numbers; empty if it has further brackets.
 
@@ -141,17 +193,27 @@ def split_rows(body: bytes, count: int) -> list[bytes]:
     return texts if body.find(b"[", start) < 0 else []
 
 
-# depth
+# form
 
 
-def check_depth(document: bytes, settings: Settings) -> bytes:
-    """The document, if its first value nests at most `max_json_depth` levels.
+async def check_json(document: bytes, settings: Settings) -> bytes:
+    """What `check_form` returns and raises; off the event loop, if the document is long."""
+    if len(document) > LARGE_BYTES:
+        return await asyncio.to_thread(check_form, document, settings)
+    return check_form(document, settings)
 
-    Raises TooLarge, before it is parsed.
+
+def check_form(document: bytes, settings: Settings) -> bytes:
+    """The document, if its first value nests at most `max_json_depth` levels, and it has few enough lists and objects.
+
+    Raises TooLarge, before it is parsed: the time that takes depends on their number, more than on that of the bytes.
     """
-    most = settings.max_json_depth
-    if document.count(b"[") + document.count(b"{") > most and measure_depth(document) > most:
+    most, most_parts = settings.max_json_depth, max(MIN_PARTS, PARTS_PER_INSTANCE * settings.max_instances)
+    count = document.count(b"[") + document.count(b"{")  # also those in texts
+    if count > most and measure_depth(document) > most:
         raise TooLarge(f"the JSON nests deeper than {most} levels (max_json_depth)")
+    if count > most_parts and count_parts(document) > most_parts:
+        raise TooLarge(f"the JSON has more than {most_parts} lists and objects; send fewer at a time (max_instances)")
     return document
 
 
@@ -160,13 +222,24 @@ def measure_depth(document: bytes) -> int:
 
     Invalid JSON is left to the parser.
     """
+    steps = find_steps(document)
+    levels = steps.cumsum(dtype=np.int32)
+    ends = np.flatnonzero((levels <= 0) & (steps < 0))
+    return int(levels[: ends[0] if ends.size else None].max(initial=0))
+
+
+def count_parts(document: bytes) -> int:
+    """The number of lists and objects of a document."""
+    return int(np.count_nonzero(find_steps(document) > 0))
+
+
+def find_steps(document: bytes) -> NDArray[np.int8]:
+    """1 for each bracket that opens a list or an object, -1 for each that closes one, and 0 for quotes and what is in texts."""
     if b"\\" in document:
         document = document.replace(b"\\\\", b"").replace(b'\\"', b"")
     marks = np.frombuffer(document.translate(None, NOT_STRUCTURE), np.uint8)
     in_text = (marks == ord('"')).cumsum(dtype=np.int32) & 1
-    levels = np.where(in_text, 0, STEPS[marks]).cumsum(dtype=np.int32)
-    ends = np.flatnonzero((levels <= 0) & (STEPS[marks] < 0))
-    return int(levels[: ends[0] if ends.size else None].max(initial=0))
+    return np.where(in_text, np.int8(0), STEPS[marks])
 
 
 def parse_leniently(body: bytes) -> Any:

@@ -1,6 +1,8 @@
 """Rate limits: how many requests, instances and bytes a key, a visitor, a user or an address may send in a minute.
 
 Instances are inputs to predict for, or items of feedback. Bytes are those of bodies, decoded. What is refused does not count.
+Large bodies of callers without a key take turns, with pauses in between by their length: to parse and record one takes up to a
+tenth of a second, in which nobody else is answered, so a minute's bytes must not come all at once.
 Counts are kept for the present minute only, in the memory of each process. IPv6 addresses count by their /64 network,
 which one client usually has to itself. Programs on this machine are not limited.
 """
@@ -15,6 +17,8 @@ from online.settings import Settings
 
 WINDOW_S = 60
 MAX_COUNTED = 200_000  # callers and addresses in one minute; further ones share one count
+LARGE_BYTES = 65_536  # longer bodies take turns, and are looked at before they are parsed
+PACE_BYTES_PER_S = 5_000_000  # of the large bodies of one address
 UNLIMITED = ("local", "admin", "service")
 
 
@@ -43,6 +47,7 @@ class RateLimits:
         self.settings, self.clock = settings, clock
         self._window = 0
         self._used = dict[str, Used]()
+        self._free_at = dict[str, float]()  # by address: when its next large body may be read
         self._of_key, self._of_person, self._of_address = (
             read_quota(settings, who) for who in ("key_", "", "address_")
         )
@@ -51,12 +56,40 @@ class RateLimits:
         """Count what a caller sends. Raises QuotaExceeded, and counts nothing."""
         if caller.id in UNLIMITED:
             return
+        for name, quota in self._quotas(caller):
+            self._count(name, quota, requests, instances, bytes)
+
+    def has_room(self, caller: Caller, bytes: int) -> bool:
+        """Whether a caller may send one more request with so many bytes; counts nothing."""
+        if caller.id in UNLIMITED:
+            return True
+        for name, quota in self._quotas(caller):
+            used = self._find(name)
+            if used.requests >= quota.requests or used.bytes + bytes > quota.bytes:
+                return False
+        return True
+
+    def _quotas(self, caller: Caller) -> list[tuple[str, Quota]]:
+        """What a caller is counted as, with the quota of each."""
         if caller.id.startswith("key:"):
-            self._count(caller.id, self._of_key, requests, instances, bytes)
-            return
-        if caller.user is not None:
-            self._count(caller.id, self._of_person, requests, instances, bytes)
-        self._count(f"address {network_of(caller.address)}", self._of_address, requests, instances, bytes)
+            return [(caller.id, self._of_key)]
+        of_person = [(caller.id, self._of_person)] if caller.user is not None else []
+        return [*of_person, (f"address {network_of(caller.address)}", self._of_address)]
+
+    def is_paced(self, caller: Caller) -> bool:
+        """Whether large bodies of a caller take turns."""
+        return caller.id not in UNLIMITED and not caller.id.startswith("key:")
+
+    def take_turn(self, caller: Caller, bytes: int) -> float:
+        """The seconds after which so many bytes of a large body may be read; what follows from its address waits for longer."""
+        if not self.is_paced(caller):
+            return 0.0
+        now, name = self.clock(), network_of(caller.address)
+        if name not in self._free_at and len(self._free_at) >= MAX_COUNTED:
+            name = "all others"
+        starts_at = max(now, self._free_at.get(name, now))
+        self._free_at[name] = starts_at + bytes / PACE_BYTES_PER_S
+        return starts_at - now
 
     def check_sign_in(self, caller: Caller) -> None:
         """Count an attempt to sign in. Raises QuotaExceeded."""
@@ -81,7 +114,8 @@ class RateLimits:
         """What was counted of a caller or an address in the present minute."""
         window = int(self.clock() // WINDOW_S)
         if window != self._window:
-            self._window, self._used = window, {}
+            self._window, self._used, now = window, {}, self.clock()
+            self._free_at = {each: at for each, at in self._free_at.items() if at > now}
         used = self._used.get(name)
         if used is None:
             used = self._used.setdefault(name if len(self._used) < MAX_COUNTED else "all others", Used())

@@ -11,11 +11,13 @@ import pytest
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import ListValue, Value
 
-from online.api.bodies import measure_depth
+from online.api.bodies import check_form, measure_depth
 from online.api.protos import inference_pb2 as oip
 from online.api.protos import online_pb2 as ours
 from online.api.protos import tensorflow_pb2 as tf
 from online.api.protos import tensorflow_serving_pb2 as tfs
+from online.errors import TooLarge
+from online.settings import Settings
 from tests.api.grpc.test_grpc import CODE, Stub, assert_refused, example_input, numbers, port_of, spec, tensor, texts
 from tests.api.open_inference.test_open_inference import JSON_BYTES
 from tests.conftest import config
@@ -302,3 +304,13 @@ def test_requests_just_within_the_limits_are_answered(small: Service, methods: d
 )
 def test_the_depth_is_that_of_the_first_value_and_ignores_strings(document: bytes, depth: int) -> None:
     assert measure_depth(document) == depth
+
+
+def test_a_document_of_too_many_lists_is_refused_before_it_is_parsed() -> None:
+    settings = Settings(max_instances=2_048)
+    few, many = (b'{"instances": [' + b",".join([b"[1]"] * count) + b"]}" for count in (16_382, 16_383))
+    assert check_form(few, settings) == few
+    with pytest.raises(TooLarge, match=r"more than 16384 lists and objects; send fewer at a time \(max_instances\)"):
+        check_form(many, settings)
+    texts = b'{"instances": ["' + b"[{" * 20_000 + b'"]}'  # brackets in texts are none
+    assert check_form(texts, settings) == texts

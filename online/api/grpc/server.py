@@ -32,13 +32,14 @@ from online.api.open_inference.rpc import Inference
 from online.api.tensorflow.rpc import Tensorflow
 from online.errors import BadInput, OnlineError, PreconditionFailed, SetupError
 from online.schemas.access.callers import ANONYMOUS, Caller
-from online.serving.rates import RateLimits
+from online.serving.rates import LARGE_BYTES, RateLimits
 from online.serving.runtime import Runtime
 from online.telemetry import log_event
 
 log = logging.getLogger("online.grpc")
 
 IDLE_MS = 300_000  # a connection without calls is closed after this time; clients open it again by themselves
+MAX_METADATA_BYTES = 32_768  # of a call, as of HTTP's headers; beyond it RESOURCE_EXHAUSTED
 DRAIN_S = 10  # open calls get this long to finish
 MAX_ERROR_CHARS = 1024
 CODES = {
@@ -101,6 +102,8 @@ class GrpcServer:
         settings = self.runtime.settings
         return [
             ("grpc.max_receive_message_length", settings.grpc_max_message_bytes),
+            ("grpc.max_metadata_size", MAX_METADATA_BYTES),
+            ("grpc.absolute_max_metadata_size", MAX_METADATA_BYTES),
             # without it a port in use is an error, instead of a share of the other service's calls
             ("grpc.so_reuseport", 0),
             ("grpc.max_allowed_incoming_connections", settings.max_connections),
@@ -163,6 +166,8 @@ class GrpcServer:
         """bytes: of the message. Raises QuotaExceeded."""
         caller = await self.callers.find(Credentials(metadata, parse_host(peer)))
         self.rates.check(caller, requests=1, bytes=bytes)
+        if bytes > LARGE_BYTES:
+            await asyncio.sleep(self.rates.take_turn(caller, bytes))
         return caller
 
 

@@ -28,7 +28,7 @@ from online.models.encoders.rows import VectorEncoder
 from online.serving.answers import render_answer
 from online.serving.batcher import PendingRequest
 from online.serving.model_runtime import ModelRuntime
-from online.serving.rates import RateLimits
+from online.serving.rates import LARGE_BYTES, RateLimits
 from online.serving.runtime import Runtime
 from online.serving.versions import ServedVersion
 
@@ -97,6 +97,13 @@ class Endpoint:
         self._head, self._head_of = b"", (model.live.current, list[tuple[bytes, bytes]]())
         self._instances, self._seconds = 0, list[float]()  # of the requests that this round of the event loop answers
 
+    def admits(self, address: str, headers: Headers, length: int) -> bool:
+        """Whether a large body of this length is collected here; the application lets others wait, or refuses them unread."""
+        if length > self.direct.max_body_bytes:
+            return False
+        caller, rates = self.direct.memory.recall(address, headers), self.direct.rates
+        return caller is not None and not rates.is_paced(caller) and rates.has_room(caller, length)
+
     def begin(self, request: DirectRequest, address: str, headers: Headers, body: bytes) -> bool:
         """Queue a request. Returns False if it has to go through the application, which may count it a second time."""
         started = time.perf_counter()
@@ -107,6 +114,8 @@ class Endpoint:
         if direct.answers_other_origins and any(name == ORIGIN for name, _ in headers):
             return False
         if is_coded(headers):
+            return False
+        if len(body) > LARGE_BYTES and body.count(b"[") > predictor.settings.max_instances + 1:
             return False
         if not predictor.is_plain or (rows := decode_rows(body)) is None or not predictor.pack(rows):
             return False
@@ -183,6 +192,7 @@ class DirectPredictions:
         self.memory, self.rates, self.headers = memory, rates, headers
         self.answers_other_origins = bool(runtime.settings.cors_origins or runtime.settings.widget_origins)
         self.max_body_bytes = runtime.settings.max_body_bytes
+        self.large_bytes = min(LARGE_BYTES, self.max_body_bytes)
         self.endpoints = {
             f"/v1/models/{name}:predict".encode(): Endpoint(model, self)
             for name, model in runtime.models.items()

@@ -28,7 +28,7 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from online.api.http.direct import DirectRequest
+from online.api.http.direct import DirectRequest, Endpoint
 
 if TYPE_CHECKING:
     from online.api.http.connections import Connections
@@ -43,6 +43,7 @@ MAX_HEADERS = 100
 MAX_FRAMING_BYTES = 65_536  # of a body in chunks, beside as many bytes as the body has
 LINGER_S = 1.0  # for a client that is still sending to read why its request was refused
 MAX_DISCARDED_BYTES = 1_048_576  # that such a client may still send
+UNREAD_PAUSE_S = 0.05  # between two reads of a body whose request is answered already
 UPGRADE_HEADERS = (b"upgrade", b"connection", b"http2-settings")
 CLOSE_AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: without the minutes in which the kernel tries to send the rest
 
@@ -224,11 +225,30 @@ class Connection(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         self.body_bytes += len(body)
         if self.arriving is None:
+            if self.cycle.response_complete:
+                self._read_slowly()
             super().on_body(body)
             return
         self.chunks.append(body)
-        if self.received_bytes > self.arriving.endpoint.direct.max_body_bytes:
+        if self.received_bytes > self.arriving.endpoint.direct.large_bytes and not self._is_awaited(
+            self.arriving.endpoint
+        ):
             self._hand_over()
+
+    def _is_awaited(self, endpoint: Endpoint) -> bool:
+        """Whether the rest of a large body is to be collected here."""
+        length = read_length(self.headers)
+        return length is not None and endpoint.admits(self.address, self.headers, length)
+
+    def _read_slowly(self) -> None:
+        """Read what follows an answer that did not need it no faster than a few MB a second: nobody waits for it."""
+        if not self.flow.read_paused:
+            self.flow.pause_reading()
+            self.loop.call_later(UNREAD_PAUSE_S, self._read_on)
+
+    def _read_on(self) -> None:
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
 
     def _hand_over(self) -> None:
         """Give the request that arrives to the application, with the part of its body that has arrived."""
@@ -276,6 +296,8 @@ class Connection(HttpToolsProtocol):
                 return
             self._hand_over()
         super().on_message_complete()
+        if self.cycle.response_complete:  # answered before its body was there, which nobody needed
+            self.idle_since = self.loop.time()
         if self.delayed is not None:
             (cycle, app), self.delayed = self.delayed, None
             super()._start_asgi_task(cycle, app)
@@ -352,8 +374,13 @@ def has_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
 def has_small_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     """Whether the request has a body of a stated length that is buffered without pausing its sender."""
+    return 0 < (read_length(headers) or 0) <= HIGH_WATER_LIMIT
+
+
+def read_length(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
+    """The stated length of a body; None if there is none, or it is sent in chunks."""
     length = next((value for name, value in headers if name == b"content-length"), b"")
-    return length.isdigit() and 0 < int(length) <= HIGH_WATER_LIMIT
+    return int(length) if length.isdigit() else None
 
 
 def encode_refusal(status: HTTPStatus, text: str) -> bytes:

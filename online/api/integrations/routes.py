@@ -119,7 +119,8 @@ async def ingest(request: Request, runtime: RuntimeDep, langfuse: LangfuseDep) -
     saved = await langfuse.save_all([event.body for event in scores])
     refused = [(event, each.error) for event, each in zip(scores, saved, strict=True) if each.error is not None]
     errors = [{"id": event.id, "status": error.status, "message": str(error)} for event, error in refused]
-    kept = [event for event in events if event not in [event for event, _ in refused]]
+    are_refused = {id(event) for event, _ in refused}
+    kept = [event for event in events if id(event) not in are_refused]
     return json_response({"successes": [{"id": event.id, "status": 201} for event in kept], "errors": errors}, 207)
 
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from online import __version__
 from online.api.audit import record_action
 from online.api.auth.scopes import CallerDep, check_scope
-from online.api.bodies import check_depth, read_body, read_json
+from online.api.bodies import check_json, read_body, read_json
 from online.api.dependencies import ROUTE_HEADER, RuntimeDep
 from online.api.open_inference.infer_request import (
     InferRequest,
@@ -121,13 +121,13 @@ async def _read_infer_request(request: Request, model: ModelRuntime, runtime: Ru
     body = await read_body(request, settings)
     json_bytes = request.headers.get(JSON_BYTES_HEADER)
     if json_bytes is None:
-        return parse_infer_request(parse_object(check_depth(body, settings)), b"", most)
+        return parse_infer_request(parse_object(await check_json(body, settings)), b"", most)
     if not json_bytes.isdecimal() or len(json_bytes) > 18 or int(json_bytes) > len(body):
         raise BadInput(f"{JSON_BYTES_HEADER} is {json_bytes[:20]}; the body has {len(body)} bytes")
     if json_bytes == "0":
         return parse_raw_request(model.spec, body, most)
     header, data = body[: int(json_bytes)], body[int(json_bytes) :]
-    return parse_infer_request(parse_object(check_depth(header, settings)), data, most)
+    return parse_infer_request(parse_object(await check_json(header, settings)), data, most)
 
 
 def _infer_response(model: ModelRuntime, request: InferRequest, predicted: PredictionResult) -> Response:

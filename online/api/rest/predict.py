@@ -40,7 +40,7 @@ async def predict(
     """
     started = time.perf_counter()
     body = await read_json(request, runtime.settings)
-    parsed = parse_request(model, body, dialect, caller)
+    parsed = await parse_request(model, body, dialect, caller)
     with dialect.version_errors():
         if isinstance(parsed, PredictRequest):
             response = await predict_natively(request, model, runtime, selector, parsed, caller)
@@ -86,14 +86,16 @@ async def predict_by_label(
     return await predict(request, model, runtime, selector, dialect, caller)
 
 
-def parse_request(model: ModelRuntime, body: bytes, dialect: Dialect, caller: Caller) -> PredictRequest | Document:
+async def parse_request(
+    model: ModelRuntime, body: bytes, dialect: Dialect, caller: Caller
+) -> PredictRequest | Document:
     """The native request in a body, on behalf of the user for whom the caller acts, or the document of one in the other
     protocol's shape. Raises BadInput.
 
     The two fast parsers come first. They accept valid native bodies only; errors are found by the slow way.
     """
     takes_vectors = model.spec.options.get("input") == "vector"
-    if takes_vectors and (request := parse_rows(body, caller.acts_for(None))) is not None:
+    if takes_vectors and (request := await parse_rows(body, caller.acts_for(None))) is not None:
         return request
     if not any(field in body for field in dialect.fields):
         try:

@@ -46,7 +46,11 @@ class VectorEncoder:
 
     def _encode_together(self, instances: Sequence[Any]) -> list[bytes] | None:
         """Encode lists of one length in a fraction of the time; None if there is anything else, or a fault."""
-        if {*map(type, instances)} != {list} or not self.size or {*map(len, instances)} != {self.size}:
+        if (
+            not {list, ParsedNumbers}.issuperset(map(type, instances))
+            or not self.size
+            or {*map(len, instances)} != {self.size}
+        ):
             return None
         if not {int, float}.issuperset(map(type, chain.from_iterable(instances))):
             return None

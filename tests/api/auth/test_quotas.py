@@ -1,7 +1,9 @@
 """What one caller sends in a minute is bounded in instances and in bytes, through every protocol; what is refused does not count."""
 
+import asyncio
 import gzip
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,10 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from online.api.bodies import decode_large_rows, decode_rows
 from online.errors import QuotaExceeded
 from online.schemas.access.callers import Caller
-from online.serving.rates import WINDOW_S, RateLimits
+from online.serving.rates import LARGE_BYTES, PACE_BYTES_PER_S, WINDOW_S, RateLimits
 from online.settings import Settings
 from tests.api.auth.access import ADMIN_KEY, CHAT, bearer, browse, build, new_key
 
@@ -143,3 +146,68 @@ def test_a_minute_later_there_is_room_again() -> None:
     seconds[0] += refused.value.retry_after_s
     assert seconds[0] > WINDOW_S
     rates.check(visitor, bytes=10)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{ROOT}:predict",
+        f"{ROOT}:classify",
+        f"{ROOT}:feedback",
+        "/v2/models/vec/infer",
+        "/v1/chat/completions",
+    ],
+)
+def test_a_document_of_too_many_lists_is_refused_at_every_door(tmp_path: Path, path: str) -> None:
+    body = b'{"inputs": [' + b",".join([b"[]"] * 100_000) + b"]}"
+    with browse(build(tmp_path)) as client:
+        answer = client.post(path, content=body, headers=bearer(ADMIN_KEY))
+        assert answer.status_code == 413 and "lists and objects" in answer.text
+
+
+ROW = [0.5, 1e-7]
+LARGE = {
+    "rows": json.dumps({"instances": [ROW] * 8_000}),
+    "not recorded": json.dumps({"record": False, "instances": [ROW] * 8_000}, indent=1),
+    "a text": json.dumps({"instances": [ROW] * 7_999 + [["a"]]}),
+    "too deep": json.dumps({"instances": [ROW] * 7_999 + [[[1]]]}),
+    "a field twice": '{"instances": [[1, 2]], "instances": ' + json.dumps([ROW] * 8_000) + "}",
+    "another field": json.dumps({"instances": [ROW] * 8_000, "conversation": None}),
+    "no comma": json.dumps({"instances": [ROW] * 8_000}).replace("], [", "] [", 1),
+    "two commas": json.dumps({"instances": [ROW] * 8_000}).replace("], [", "],, [", 1),
+    "a comma at the end": json.dumps({"instances": [ROW] * 8_000}).replace("]]", "],]"),
+    "cut off": json.dumps({"instances": [ROW] * 8_000})[:-3],
+    "no list": " " * 80_000,
+}
+
+
+@pytest.mark.parametrize("body", LARGE.values(), ids=LARGE)
+def test_a_large_body_is_read_as_it_is_in_one_piece(body: str) -> None:
+    assert len(body) > LARGE_BYTES
+    assert asyncio.run(decode_large_rows(body.encode())) == decode_rows(body.encode())
+
+
+def test_large_bodies_of_one_address_take_turns() -> None:
+    seconds = [0.0]
+    rates = RateLimits(Settings(), lambda: seconds[0])
+    first, second = (Caller(f"visitor:{n}", frozenset(), user=f"visitor:{n}", address="192.0.2.1") for n in (1, 2))
+    elsewhere = Caller("visitor:3", frozenset(), user="visitor:3", address="192.0.2.2")
+    key = Caller("key:1", frozenset(), address="192.0.2.1")
+    four_mb = 4_000_000
+    assert [rates.take_turn(each, four_mb) for each in (first, second, elsewhere, key)] == [0, 0.8, 0, 0]
+    seconds[0] = 1.0
+    assert rates.take_turn(first, four_mb) == pytest.approx(0.6)
+    seconds[0] = 100.0
+    rates.check(first, requests=1)  # in another minute
+    assert rates.take_turn(first, four_mb) == 0
+
+
+def test_large_bodies_of_a_visitor_are_read_one_after_the_other(tmp_path: Path) -> None:
+    body = json.dumps({"instances": [[0.5, 0.25]] * 1_000}).encode() + b" " * 1_000_000
+    app = build(tmp_path, public_teaching="off")
+    with browse(app) as client:
+        client.get("/v1/session")
+        started = time.perf_counter()
+        for _ in range(3):
+            assert client.post(f"{ROOT}:predict", content=body).status_code == 200
+        assert time.perf_counter() - started > 2 * len(body) / PACE_BYTES_PER_S - 0.05

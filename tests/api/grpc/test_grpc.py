@@ -22,7 +22,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
 from online.api.grpc.calls import parse_host
-from online.api.grpc.server import status_code_of, truncate
+from online.api.grpc.server import MAX_METADATA_BYTES, status_code_of, truncate
 from online.api.protos import inference_pb2, tensorflow_error_pb2, tensorflow_pb2
 from online.api.protos import online_pb2 as ours
 from online.api.protos import tensorflow_pb2 as tf
@@ -450,6 +450,15 @@ def test_bytes_that_are_no_message_are_refused_without_internal_details(rpcs: Rp
 def test_a_message_beyond_the_limit_is_refused(rpcs: RpcClients) -> None:
     large = tfs.PredictRequest(model_spec=spec("chat"), inputs={"text": texts("x" * 4_194_304)})
     assert_refused(CODE.RESOURCE_EXHAUSTED, "4194304", rpcs.prediction.Predict, large)
+
+
+def test_metadata_beyond_the_limit_are_refused_and_others_go_on(rpcs: RpcClients) -> None:
+    request = tfs.PredictRequest(model_spec=spec("lab"), inputs={"x": tensor(LEFT)})
+    with pytest.raises(grpc.RpcError) as refused:
+        rpcs.prediction.Predict(request, timeout=WAIT_S, metadata=(("x-large", "a" * MAX_METADATA_BYTES),))
+    assert refused.value.code() is CODE.RESOURCE_EXHAUSTED
+    long = (("x-long", "a" * (MAX_METADATA_BYTES - 2_000)),)
+    assert rpcs.prediction.Predict(request, timeout=WAIT_S, metadata=long).outputs
 
 
 def test_invalid_feedback_is_refused(rpcs: RpcClients) -> None:

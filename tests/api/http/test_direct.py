@@ -17,6 +17,7 @@ from online.api.app import create_app
 from online.api.auth.key_changes import create_key
 from online.api.bodies import split_rows
 from online.api.http.connections import Connections
+from online.api.http.protocol import UNREAD_PAUSE_S
 from online.errors import Unavailable
 from online.journal import list_segments, read_frames
 from online.serving.model_runtime import ModelRuntime
@@ -166,6 +167,49 @@ def test_a_body_beyond_the_limit_is_refused_before_it_has_arrived(tmp_path: Path
         assert status == 413 and "max_body_bytes" in answer["error"]
 
     run(tmp_path, work, max_body_bytes=10_000)
+
+
+def test_a_large_body_that_its_quota_has_no_room_for_is_refused_before_it_has_arrived(tmp_path: Path) -> None:
+    async def work(server: Server) -> None:
+        key = create_key(server.app.state.runtime.workspace.store, "key", ["predict"]).secret
+        bearer = f"Authorization: Bearer {key}"
+        large = b'{"instances": [[1, 0.5]]' + b" " * 70_000 + b"}"
+        for body in (BODY, BODY, large, large, large):
+            count = len(server.asgi)
+            assert (await server.send(request(body, bearer)))[0][0] == 200
+        assert len(server.asgi) == count, "the last one was answered directly"
+        head = request(large, bearer)[: -len(large)]
+        [(status, _, answer)] = await server.send(head + large[:66_000])
+        assert status == 429 and "(key_bytes_per_minute)" in answer["error"]
+        assert len(server.asgi) == count + 1
+
+    run(tmp_path, work, key_bytes_per_minute=250_000)
+
+
+def test_a_large_body_of_too_many_rows_is_not_parsed_here(tmp_path: Path) -> None:
+    async def work(server: Server) -> None:
+        await server.send(request())
+        many = b'{"instances": [' + b",".join([b"[1,2]"] * 20_000) + b"]}"
+        [(status, _, answer)] = await server.send(request(many))
+        assert status == 413 and "(max_instances)" in answer["error"]
+
+    run(tmp_path, work)
+
+
+def test_what_follows_an_answer_is_read_slowly_and_the_connection_goes_on(tmp_path: Path) -> None:
+    async def work(server: Server) -> None:
+        beyond = request(b" " * 2_000_000, path="/v1/models/vec:feedback")
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        started = asyncio.get_running_loop().time()
+        writer.write(beyond)
+        assert (await read_response(reader))[0] == 413
+        await writer.drain()
+        writer.write(request())
+        assert (await read_response(reader))[0] == 200
+        assert asyncio.get_running_loop().time() - started > UNREAD_PAUSE_S
+        writer.close()
+
+    run(tmp_path, work, max_body_bytes=1_000_000)
 
 
 def test_nothing_gets_past_hosts_origins_scopes_and_rates(tmp_path: Path) -> None:

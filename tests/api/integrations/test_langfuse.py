@@ -266,6 +266,12 @@ def test_an_empty_list_is_accepted_and_too_long_a_list_is_refused(librechat: htt
     assert librechat.post("/api/public/scores", content="[").status_code == 400
 
 
+@pytest.mark.parametrize("path", ["scores", "ingestion"])
+def test_a_document_of_too_many_lists_is_refused(librechat: httpx.Client, path: str) -> None:
+    answer = librechat.post(f"/api/public/{path}", content=b"[" + b",".join([b"[]"] * 100_000) + b"]")
+    assert answer.status_code == 413 and "lists and objects" in answer.json()["error"]
+
+
 def test_the_scores_of_older_clients_are_learned(running: Service, librechat: httpx.Client) -> None:
     first, second = ask(running), ask(running)
     bodies = {"a": score(first, "thumbsUp"), "b": {**score(second, "thumbsUp"), "value": 7}}

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 
 from online.api.audit import record_action
 from online.api.auth.scopes import CallerDep
-from online.api.bodies import parse_as, read_body_as, read_bytes
+from online.api.bodies import check_json, parse_as, read_body_as, read_bytes
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, request_body
 from online.schemas.exchange.cohorts import (
@@ -71,7 +71,8 @@ async def take(
     request: Request, model: ModelDep, runtime: RuntimeDep, id: str, number: int, token: str, schema: type[Message]
 ) -> Response:
     limit = 2 * runtime.settings.max_merge_bytes  # values are base64
-    message = parse_as(await read_bytes(request, limit, "max_merge_bytes"), schema)
+    body = await check_json(await read_bytes(request, limit, "max_merge_bytes"), runtime.settings)
+    message = parse_as(body, schema)
     return answer(await model.cohorts.send(id, number, token, message))
 
 
