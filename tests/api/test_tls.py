@@ -6,6 +6,7 @@ import ssl
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import grpc
@@ -13,7 +14,8 @@ import httpx
 import pytest
 from grpc_health.v1 import health_pb2
 
-from tests.conftest import config
+from tests.api.http.test_connections import own_address
+from tests.conftest import Start, config
 from tests.support import Service, run_online, skip_or_fail, until
 
 VECTOR = '[[models]]\nname = "vec"\nkind = "classifier"\noptions = { input = "vector", size = 2, scale = 4.0 }\n'
@@ -88,6 +90,26 @@ def connections_from(port: int) -> list[str]:
     """The established connections of a port of ours, by the table of the kernel (proc(5))."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return [row[2] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "01"]
+
+
+def test_unfinished_handshakes_are_bounded_in_number_and_in_time(start: Start, pair: tuple[Path, Path]) -> None:
+    """A client that opens connections, and sends nothing or only the beginning of a handshake, keeps no other one out."""
+    settings = {"tls_certificate": str(pair[0]), "tls_key": str(pair[1])}
+    limits = {"max_connections_per_address": 4, "request_read_timeout_s": 3}
+    service = start(VECTOR, flags=("--host", "0.0.0.0"), **settings, **limits, open=True)
+    port, host = httpx.URL(service.url).port or 0, own_address()
+    with ExitStack() as stack:
+        began = time.monotonic()
+        waiting = [stack.enter_context(socket.create_connection((host, port), 30)) for _ in range(4)]
+        for each in waiting[::2]:
+            each.sendall(b"\x16\x03\x01\x02\x00\x01")
+        with socket.create_connection((host, port), 30) as refused:
+            assert refused.recv(1) == b"" and time.monotonic() - began < 2
+        context = ssl.create_default_context(cafile=str(pair[0]))
+        assert httpx.get(f"https://127.0.0.1:{port}/healthz", verify=context).status_code == 200, "another address"
+        assert [each.recv(1_024) for each in waiting] == [b""] * 4 and 2 < time.monotonic() - began < 15
+    context.check_hostname = False
+    assert httpx.get(f"https://{host}:{port}/healthz", verify=context).status_code != 500, "the same address, later"
 
 
 def test_tls_1_1_is_refused(service: Service) -> None:

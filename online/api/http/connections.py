@@ -7,6 +7,7 @@
            --its request line or headers are too long-----> 414 or 431, closed (protocol.py)
            --otherwise------------------------------------> the application
 
+With TLS, connections whose handshake is not finished are bounded before that (tls_listener.py).
 Each is looked at once a second, so it costs a request two comparisons and no timer. A request may
 take `request_read_timeout_s`, and its body one second more for each MIN_BYTES_PER_S that have arrived.
 """

@@ -16,6 +16,7 @@ from online.api.app import create_app
 from online.api.http.connections import Connections, bound_unsent_bytes, raise_file_limit
 from online.api.http.direct import DirectPredictions
 from online.api.http.forwarding import ForwardedCaller, Forwarder
+from online.api.http.tls_listener import TlsListener
 from online.io.tls import create_tls_context
 from online.serving.runtime import Runtime
 from online.settings import Settings
@@ -27,7 +28,6 @@ FULL_COLLECTION_EVERY = (
     50  # of the smaller ones, each after some 7,000 new objects: with 2,000 connections it takes 0.1 s
 )
 POLL_S = 0.05
-TLS_CLOSE_S = 2.0  # a client may take so long to agree to the end of a connection
 
 
 class Server(uvicorn.Server):
@@ -71,7 +71,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup([])  # it would use TLS on the socket of forwarded requests as well
         for listener in sockets or ():
-            self.servers.append(await self._listen(listener))
+            self.servers.append(cast(asyncio.Server, await self._listen(listener)))
         if self.started:
             self.runtime.run_until_stop(self.connections.watch())
             await self._start_workers()
@@ -81,18 +81,15 @@ class Server(uvicorn.Server):
             gc.freeze()  # modules live as long as the process: to look through them takes 0.2 s of a request's time
             self.when_ready()
 
-    async def _listen(self, listener: socket.socket) -> asyncio.Server:
+    async def _listen(self, listener: socket.socket) -> asyncio.Server | TlsListener:
         """Accept connections on a socket, with TLS if it is the one for callers."""
         bound_unsent_bytes(listener)
-        limits, tls = self.runtime.settings, self.tls if listener is self.sockets[0] else None
-        return await asyncio.get_running_loop().create_server(
-            partial(self._create_protocol, is_inner=listener is not self.sockets[0]),
-            sock=listener,
-            backlog=self.config.backlog,
-            ssl=tls,
-            ssl_handshake_timeout=limits.request_read_timeout_s if tls else None,
-            ssl_shutdown_timeout=TLS_CLOSE_S if tls else None,
-        )
+        create_protocol = partial(self._create_protocol, is_inner=listener is not self.sockets[0])
+        if self.tls is not None and listener is self.sockets[0]:
+            listener.listen(self.config.backlog)
+            return TlsListener(listener, self.tls, self.connections, create_protocol)
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(create_protocol, sock=listener, backlog=self.config.backlog)
 
     def _create_protocol(self, is_inner: bool) -> asyncio.Protocol:
         create = self.connections.create_inner_protocol if is_inner else self.connections.create_protocol
