@@ -222,24 +222,23 @@ def measure_depth(document: bytes) -> int:
 
     Invalid JSON is left to the parser.
     """
-    steps = find_steps(document)
-    levels = steps.cumsum(dtype=np.int32)
-    ends = np.flatnonzero((levels <= 0) & (steps < 0))
-    return int(levels[: ends[0] if ends.size else None].max(initial=0))
+    return int(find_steps(document).cumsum(dtype=np.int32).max(initial=0))
 
 
 def count_parts(document: bytes) -> int:
-    """The number of lists and objects of a document."""
+    """The number of lists and objects of the first value of a document."""
     return int(np.count_nonzero(find_steps(document) > 0))
 
 
 def find_steps(document: bytes) -> NDArray[np.int8]:
-    """1 for each bracket that opens a list or an object, -1 for each that closes one, and 0 for quotes and what is in texts."""
+    """Of the first value: 1 where a list or an object opens, -1 where one closes, 0 for quotes and what is in texts."""
     if b"\\" in document:
         document = document.replace(b"\\\\", b"").replace(b'\\"', b"")
     marks = np.frombuffer(document.translate(None, NOT_STRUCTURE), np.uint8)
     in_text = (marks == ord('"')).cumsum(dtype=np.int32) & 1
-    return np.where(in_text, np.int8(0), STEPS[marks])
+    steps = np.where(in_text, np.int8(0), STEPS[marks])
+    ends = np.flatnonzero((steps.cumsum(dtype=np.int32) <= 0) & (steps < 0))
+    return steps[: ends[0] if ends.size else None]
 
 
 def parse_leniently(body: bytes) -> Any:
