@@ -27,7 +27,9 @@ Convert = Callable[[Any], list[Any]]  # an Arrow array -> its values
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether a file begins as Parquet does, whatever its name."""
+    """Whether a file begins as Parquet does, whatever its name. Not so for a folder."""
+    if not path.is_file():
+        return False
     with path.open("rb") as file:
         return file.read(4) == b"PAR1"
 

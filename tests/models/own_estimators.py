@@ -1,8 +1,9 @@
 """Factories of estimators, as an operator writes them in a module of their own."""
 
+from math import inf
 from typing import Any
 
-from river import forest, linear_model, multiclass, naive_bayes, preprocessing, time_series
+from river import base, forest, linear_model, multiclass, naive_bayes, preprocessing, time_series
 from sklearn.linear_model import SGDClassifier
 from sklearn.neural_network import MLPRegressor
 
@@ -15,6 +16,40 @@ def scaled_one_vs_rest() -> Any:
     """Each class has a scaler of its own, which divides by what it has seen: NaN for a feature that is new to the class."""
     scaled: Any = preprocessing.MinMaxScaler() | linear_model.LogisticRegression()
     return multiclass.OneVsRestClassifier(scaled)
+
+
+class Raises(base.Classifier, base.Regressor):
+    """Raises where it answers or learns about an `x` from a bound on, and otherwise says what it learned last."""
+
+    def __init__(self, answers_from: float = inf, learns_from: float = inf) -> None:
+        self.answers_from, self.learns_from = answers_from, learns_from
+        self.last: Any = None
+
+    def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
+        self.check(x, self.learns_from)
+        self.last = y
+
+    def predict_one(self, x: Any, **kwargs: Any) -> Any:
+        self.check(x, self.answers_from)
+        return self.last
+
+    def predict_proba_one(self, x: Any, **kwargs: Any) -> Any:
+        return {True: float(bool(self.predict_one(x)))}
+
+    def check(self, x: Any, bound: float) -> None:
+        if x["x"] >= bound:
+            raise AttributeError("nobody has written this part")
+
+
+def raises(**params: float) -> Any:
+    return Raises(**params)
+
+
+class RaisesAlways(SGDClassifier):  # type: ignore[misc]
+    """Cannot answer."""
+
+    def decision_function(self, X: Any) -> Any:
+        raise AttributeError("nobody has written this part")
 
 
 class NoNumber(linear_model.LogisticRegression):
@@ -51,6 +86,10 @@ def with_lambda() -> Any:
     from river import compose
 
     return compose.FuncTransformer(lambda row: row) | linear_model.LogisticRegression()
+
+
+def raises_always() -> Any:
+    return RaisesAlways()
 
 
 def sgd() -> Any:

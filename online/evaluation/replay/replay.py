@@ -15,7 +15,7 @@ import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, repeat
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from online.evaluation.sources.replay_source import Source
 from online.evaluation.sources.row_blocks import RowBlock
 from online.learning.training_state import TrainingState
 from online.models import Answer, Candidate, Model, create, parse_number
+from online.models.failures import CANNOT_LEARN, Failures, find_failures
 from online.models.ranker.policies import draw_key
 from online.models.unseen import count_outside, count_targets_outside
 from online.models.updates import answer_by_updates
@@ -149,7 +150,21 @@ class Replay:
         if self.tasks is not None and self.tasks.current >= 0:
             self.tasks.test(self.training.model, ended=True)
         self.bad.check(count_read(self.source, self.lines, self.bad))
+        self._check_failures()
         return self._judge()
+
+    def _check_failures(self) -> None:
+        """Raise BadInput if the code around which the model is built has never answered, or never learned."""
+        found = self._find_failures()
+        if found.is_total:
+            raise BadInput(f"{self.candidate.name} raised an error for each of {found.tried:,} answers.\n{found.first}")
+        if found.examples and found.examples == self.events:
+            raise BadInput(f"{self.candidate.name} raised an error at each of {self.events:,} examples.\n{found.first}")
+
+    def _find_failures(self) -> Failures:
+        found = find_failures(self.training.model) or Failures()
+        refused = sum(reason.startswith(CANNOT_LEARN) for reason in self.training.refused.values())
+        return replace(found, examples=refused)
 
     def _judge(self) -> list[Loss]:
         """Score the outcomes of what was learned."""
@@ -384,6 +399,7 @@ class Replay:
         self.training.observe_pending()
         leads = self.score.leads()
         rate = round(self.examples / self.model_seconds, 1) if self.model_seconds else 0.0
+        failures = self._find_failures()
         return ReplayReport(
             self.candidate.name or self.candidate.kind,
             self.candidate.kind,
@@ -411,6 +427,7 @@ class Replay:
             self.outside,
             self.targets_outside,
             **self.bad.gaps.as_figures(),
+            errors=failures.as_json() if failures.first else {},
         )
 
 

@@ -26,7 +26,8 @@ class ReplayReport:
     columns: what those of a table are, and how each is treated. unusable: the bad lines, by what is wrong, and the first of
     them. refused: how many examples the model did not learn, by the reason. outside: answers about inputs with a number outside
     the ranges that the model had seen. targets_outside: numbers to predict that it cut off. repeated_lines, missing_events,
-    first_missing, missing_predictions: what a log of ours has twice or lacks, see `LogGaps`.
+    first_missing, missing_predictions: what a log of ours has twice or lacks, see `LogGaps`. errors: how often the code of
+    the operator or of a library raised (answers, examples), and the first traceback; {} for never.
     """
 
     name: str
@@ -58,6 +59,7 @@ class ReplayReport:
     missing_events: int = 0
     first_missing: int = 0
     missing_predictions: int = 0
+    errors: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

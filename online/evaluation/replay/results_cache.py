@@ -9,9 +9,11 @@ Files are written aside and renamed, the JSON last. A checksum detects damaged f
 import json
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import safetensors.numpy
 from safetensors import SafetensorError
@@ -25,12 +27,6 @@ from online.evaluation.replay.replay_job import (
     serialize_canonically,
 )
 from online.evaluation.replay.replay_report import ReplayReport
-from online.evaluation.replay.tasks import Tasks
-from online.evaluation.scoring.baseline_lead import Lead
-from online.evaluation.scoring.confusion import ConfusedPair, Confusion
-from online.evaluation.scoring.score import ScoreDetails
-from online.learning.drift import Alarm
-from online.prequential import CurveSegment
 
 # the folder
 
@@ -108,26 +104,24 @@ def write_file(path: Path, data: bytes) -> None:
 
 def parse_report(content: dict[str, Any]) -> ReplayReport:
     """The inverse of `asdict`, through JSON."""
-    details, tasks = content["details"], content["tasks"]
-    read = {
-        "curve": [CurveSegment(**each) for each in details["curve"]],
-        "versions": {int(version): tuple(counts) for version, counts in details["versions"].items()},
-        "reliability": [tuple(each) for each in details["reliability"]],
-        "confusion": parse_confusion(details["confusion"]),
-        "pairs": [tuple(each) for each in details["pairs"]],
-    }
-    return ReplayReport(
-        **{
-            **content,
-            "drift": [Alarm(**each) for each in content["drift"]],
-            "leads": [Lead(**each) for each in content["leads"]],
-            "details": ScoreDetails(**{**details, **read}),
-            "tasks": None if tasks is None else Tasks(**tasks),
-        }
-    )
+    report: ReplayReport = rebuild(ReplayReport, content)
+    return report
 
 
-def parse_confusion(content: dict[str, Any] | None) -> Confusion | None:
+def rebuild(kind: Any, content: Any) -> Any:
+    """Return a value of a type from what JSON left of it: dataclasses from objects, tuples from lists, whole keys from texts."""
+    base, of = get_origin(kind), get_args(kind)
     if content is None:
         return None
-    return Confusion(**{**content, "pairs": [ConfusedPair(**each) for each in content["pairs"]]})
+    if is_dataclass(kind):
+        kinds = get_type_hints(kind)
+        return kind(**{name: rebuild(kinds[name], value) for name, value in content.items()})  # type: ignore[operator]
+    if base is UnionType or base is Union:
+        return rebuild(next(each for each in of if each is not NoneType), content)
+    if base is list:
+        return [rebuild(of[0], each) for each in content]
+    if base is tuple:
+        return tuple(map(rebuild, islice(cycle(of[:1]) if of[-1] is ... else of, len(content)), content))
+    if base is dict:
+        return {(int(name) if of[0] is int else name): rebuild(of[1], value) for name, value in content.items()}
+    return content

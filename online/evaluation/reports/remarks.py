@@ -1,6 +1,7 @@
 """What a reader of a replay's results must not miss: columns that were left out, and baselines far ahead of a model."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,10 @@ from online.evaluation.sources.bad_lines import LogGaps
 from online.evaluation.sources.column_choice import MAX_NAMED
 from online.evaluation.sources.column_profile import ColumnProfile
 
+MIN_JUDGED = 100  # answers; with fewer, an interval may be wider than 20 points
+MAX_REFUSED = 0.01  # share of examples that were not learned from which it is said
+LEAST_ANSWERED = 0.5  # share of answers below which it is said
+LIMIT = re.compile(r"\(option (\w+)\)")  # names a limit in the reason of a refusal
 MAX_OUTSIDE = 0.01  # share of answers outside the ranges seen from which it is said
 SKIPPED = {NO_TEXTS: "skipped.texts", TOO_LARGE: "skipped.too_large"}
 
@@ -109,6 +114,40 @@ def describe_gaps(gaps: LogGaps, words: Words) -> Iterator[str]:
     if gaps.repeated:
         yield words("repeated", count=gaps.repeated)
     yield from warn_of_gaps(gaps, words)
+
+
+def warn_of_errors(reports: Sequence[ReplayReport], words: Words = IN_ENGLISH) -> Iterator[str]:
+    """Yield that the code of a model raised errors, with the last line of the first."""
+    for report in reports:
+        if found := report.errors:
+            counts = {"answers": found["answers"], "examples": found["examples"]}
+            yield words("warn.errors", name=report.name, first=found["first"].splitlines()[-1], **counts)
+
+
+def warn_of_unused(report: ReplayReport, words: Words = IN_ENGLISH) -> Iterator[str]:
+    """Yield how much a model did not learn, where it was more than a few examples, and that it mostly gave no answer."""
+    count = count_refused(report)
+    if count > MAX_REFUSED * report.events:
+        reason = max(report.refused, key=lambda reason: report.refused[reason])
+        yield words("warn.refused", name=report.name, count=count, share=100 * count / report.events, reason=reason)
+    answered = report.figures.get("answered")
+    if answered is not None and answered < LEAST_ANSWERED and (report.figures["judged"] or 0) >= MIN_JUDGED:
+        yield words("warn.unanswered", name=report.name, share=100 * (1 - answered))
+
+
+def count_refused(report: ReplayReport) -> int:
+    return sum(report.refused.values())
+
+
+def advise_on_unused(report: ReplayReport, words: Words, names_options: bool) -> Iterator[str]:
+    """Yield what to do about errors, and about examples that were not learned."""
+    if report.errors:
+        yield words("next.errors")
+    elif count_refused(report) > MAX_REFUSED * report.events:
+        named = [found[1] for reason in report.refused if (found := LIMIT.search(reason))]
+        yield (
+            words("next.limit", option=named[0], name=report.name) if named and names_options else words("next.refused")
+        )
 
 
 def warn_of_outside(report: ReplayReport, words: Words = IN_ENGLISH) -> Iterator[str]:

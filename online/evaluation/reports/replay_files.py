@@ -8,7 +8,7 @@ from typing import Any
 
 from online.errors import SetupError
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
-from online.evaluation.reports.remarks import warn, warn_of_log, warn_of_outside
+from online.evaluation.reports.remarks import warn, warn_of_errors, warn_of_log, warn_of_outside, warn_of_unused
 from online.evaluation.reports.verdict import conclude
 
 UNLESS_EMPTY = (  # what is left out where there is nothing to say
@@ -22,6 +22,7 @@ UNLESS_EMPTY = (  # what is left out where there is nothing to say
     "missing_events",
     "first_missing",
     "missing_predictions",
+    "errors",
 )
 
 
@@ -44,7 +45,13 @@ def result_as_json(result: ReplayResult) -> dict[str, Any]:
     for name in UNLESS_EMPTY:
         if not report[name]:
             del report[name]
-    report["warnings"] = [*warn_of_log([result.report]), *warn([result.report]), *warn_of_outside(result.report)]
+    report["warnings"] = [
+        *warn_of_errors([result.report]),
+        *warn_of_unused(result.report),
+        *warn_of_log([result.report]),
+        *warn([result.report]),
+        *warn_of_outside(result.report),
+    ]
     if result.report.tasks is not None:
         report["tasks"] = {"names": result.report.tasks.names, "accuracies": result.report.tasks.ends}
     return {**described, **report, "against_champion": result.comparison}

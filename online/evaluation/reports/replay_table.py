@@ -163,6 +163,8 @@ def describe_report(report: ReplayReport, named: bool) -> Iterator[str]:
     for reason, count in report.refused.items():
         examples = IN_ENGLISH.number(count, "example was|examples were")
         yield f"{name}{examples} judged and not learned: {reason}"
+    if report.errors:
+        yield f"{name}the first error:\n{report.errors['first']}"
     yield from (f"{name}{line}" for line in warn_of_outside(report))
     if report.contents_from:
         yield f"{name}{describe_expired(report.contents_from)}"

@@ -13,19 +13,22 @@ from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.reports.bases import count_judged, count_known, is_by_construction, is_partial
 from online.evaluation.reports.noticed_fall import NoticedFall, find_noticed_fall
 from online.evaluation.reports.remarks import (
+    MIN_JUDGED,
     advise_on_outside,
+    advise_on_unused,
     describe_lead,
     describe_remedies,
     name_baseline,
     warn,
+    warn_of_errors,
     warn_of_log,
+    warn_of_unused,
 )
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.evaluation.scoring.baseline_lead import Lead
 from online.evaluation.scoring.confusion import ConfusedPair
 from online.evaluation.scoring.score import LEARNED_BASELINE
 
-MIN_JUDGED = 100  # answers; with fewer, an interval may be wider than 20 points
 MAX_BAD = 0.01  # share of unusable lines
 MOSTLY_ONE_CLASS = 0.9  # share of the most frequent class from which accuracy says little
 OVERCONFIDENT = 0.1  # expected calibration error
@@ -78,10 +81,12 @@ def conclude(
         return Verdict("attention" if of_log else "unclear", nothing, of_log, words("nothing.next"), failures)
     best = find_best(judged)
     fall = find_noticed_fall(best)
-    off = [*of_log, *warn_of_result(results, best, fall, words, names_options)]
+    unused = [*warn_of_errors(reports, words), *warn_of_unused(best, words)]
+    off = [*unused, *of_log, *warn_of_result(results, best, fall, words, names_options)]
     few = [*warn_of_few(best, interrupted, words)]
     level: Level = "attention" if failures or off else "unclear" if few else "good"
     sentence, next = describe_result(results, judged, best, words), advise(results, best, fall, words, names_options)
+    next = next or words("next.mend" if off else "next.nothing")
     return Verdict(level, sentence, [*off, *few], next, failures)
 
 
@@ -309,7 +314,7 @@ def describe_fall(name: str, noticed: NoticedFall, words: Words) -> str:
 def advise(
     results: Sequence[ReplayResult], best: ReplayReport, fall: NoticedFall | None, words: Words, names_options: bool
 ) -> str:
-    """Return a short paragraph: the most urgent first, at most three sentences."""
+    """Return a short paragraph: the most urgent first, at most three sentences. "" where there is nothing to advise."""
     has_fallen = fall is not None  # then what it confused over the whole log says little
     details = [] if has_fallen else [*advise_on_details(find_advised(results, best), words)]
     reports = [result.report for result in results if result.report is not None]
@@ -319,8 +324,16 @@ def advise(
         *advise_on_guesser(best, is_unbeaten, words, names_options),
         *advise_on_outside(best, words, names_options),
     ]
-    sentences = [*advise_to_collect(best, words), *remedies, *advise_on_fall(best, fall, words), *choice, *details]
-    return " ".join(sentences[:3]) or words("next.nothing")
+    unused = advise_on_unused(best, words, names_options)
+    sentences = [
+        *unused,
+        *advise_to_collect(best, words),
+        *remedies,
+        *advise_on_fall(best, fall, words),
+        *choice,
+        *details,
+    ]
+    return " ".join(sentences[:3])
 
 
 def find_advised(results: Sequence[ReplayResult], best: ReplayReport) -> ReplayReport:

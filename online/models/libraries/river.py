@@ -88,9 +88,13 @@ class River(WrappedEstimator):
         known = {
             name: value for name, value in row.items() if name in self.names
         }  # river would add unknown ones to its state
+        if not self.labels:
+            return Answer(None, ())
+        self.failures.tried += 1
         try:
-            chances = predict_chances(self.answering(), known) if self.labels else {}
-        except (ArithmeticError, ValueError, TypeError, LookupError):  # outside of what it accepts: abstain here alone
+            chances = predict_chances(self.answering(), known)
+        except Exception as error:  # outside of what it accepts, or anything in the operator's code: abstain here alone
+            self.failures.note_answer(error)
             return Answer(None, (), abstained=True)
         if not all(math.isfinite(chance) for chance in chances.values()):  # such as of a scaler that divided by zero
             return Answer(None, (), abstained=True)

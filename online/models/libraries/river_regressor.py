@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from online.models.contract import LARGEST_NUMBER, Answer, BadExample, Example, Options, parse_number
+from online.models.failures import Failures
 from online.models.libraries.recent_errors import RecentErrors
 from online.models.libraries.river import ONE_HOT, PARAMS, SCALE
 from online.models.libraries.river_estimators import (
@@ -95,20 +96,22 @@ class RiverRegressor(WrappedEstimator):
         return [self._answer(to_river_row(data, self.options["one_hot"])) for data in inputs]
 
     def _answer(self, row: dict[str, Any]) -> Answer:
-        value = self._number(self.answering(), row) if self.count else None
+        value = self._number(self.answering(), row, self.failures) if self.count else None
         if value is None:
             return Answer(None, (), abstained=self.count > 0)
         return Answer(repr(value), (), interval=self.errors.interval(value))
 
-    def _number(self, estimator: Any, row: dict[str, Any]) -> float | None:
-        """What the estimator predicts; None if it cannot."""
-        known = {name: value for name, value in row.items() if name in self.names}
+    def _number(self, estimator: Any, row: dict[str, Any], failures: Failures | None = None) -> float | None:
+        """What the estimator predicts; None if it cannot. failures: where that is counted."""
+        known, failures = {name: value for name, value in row.items() if name in self.names}, failures or Failures()
+        failures.tried += 1
         try:
             if self.forecasts:
                 value = float(estimator.forecast(self.horizon, [dict(known) for _ in range(self.horizon)])[-1])
             else:
                 value = float(estimator.predict_one(known))
-        except (ArithmeticError, ValueError, TypeError, LookupError):  # outside of what it accepts
+        except Exception as error:  # outside of what it accepts, or anything in the operator's code
+            failures.note_answer(error)
             return None
         # the last digits depend on the order of sets, which differs between processes
         return float(f"{value:.10g}") if abs(value) <= LARGEST_NUMBER else None

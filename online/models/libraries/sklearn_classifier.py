@@ -113,9 +113,11 @@ class SklearnClassifier(WrappedEstimator):
         """The probability of each class; None where the estimator gives numbers that are not finite."""
         if self.estimator is None or not hasattr(self.estimator, "classes_"):
             return [float(label in self.seen) for label in self.classes]
+        self.failures.tried += 1
         try:
             scores_C = predict_scores(*self._smoothed(data))
-        except (ArithmeticError, ValueError, TypeError):
+        except Exception as error:  # outside of what it accepts, or anything in the operator's code
+            self.failures.note_answer(error)
             return None
         # the last digits must not decide
         return [round(float(p), 9) for p in scores_C] if np.isfinite(scores_C).all() else None

@@ -14,6 +14,7 @@ from typing import Any
 
 from online.models.contract import LARGEST_NUMBER, Answer, BadExample, Example, Options, parse_number
 from online.models.example_checks import check_features
+from online.models.failures import Failures
 from online.models.libraries import sklearn_inputs
 from online.models.libraries.recent_errors import RecentErrors
 from online.models.libraries.river import PARAMS
@@ -90,16 +91,19 @@ class SklearnRegressor(WrappedEstimator):
         return [self._answer(data) for data in inputs]
 
     def _answer(self, data: bytes) -> Answer:
-        value = self._number(data) if self.target.count else None
+        value = self._number(data, self.failures) if self.target.count else None
         if value is None:
             return Answer(None, (), abstained=self.target.count > 0)
         return Answer(repr(value), (), interval=self.errors.interval(value))
 
-    def _number(self, data: bytes) -> float | None:
-        """What the estimator predicts; None if it is not a finite number."""
+    def _number(self, data: bytes, failures: Failures | None = None) -> float | None:
+        """What the estimator predicts; None if it is not a finite number. failures: where an error is counted."""
+        failures = failures or Failures()
+        failures.tried += 1
         try:
             scaled = float(self.estimator.predict(self.reader.row(data))[0])
-        except (ArithmeticError, ValueError, TypeError):
+        except Exception as error:  # outside of what it accepts, or anything in the operator's code
+            failures.note_answer(error)
             return None
         value = self.target.mean + self.target.deviation * scaled
         return float(f"{value:.10g}") if abs(value) <= LARGEST_NUMBER else None  # the last digits must not decide

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from online.models.contract import BadExample, Example, Options, Part, State, new_revision, pack_json, unpack_json
+from online.models.failures import CANNOT_LEARN, Failures
 from online.models.libraries.content_hash import compute_fingerprint
 from online.models.options import Option, resolve
 
@@ -46,6 +47,7 @@ class WrappedEstimator:
         self.keys = parse_keys(self.options["key"])
         self.recent: list[bytes] = []
         self.copies = False
+        self.failures = Failures()
         self.revision = new_revision()
         self._copy: tuple[int, Any] | None = None
         self._since: list[tuple[Example, Any]] = []
@@ -93,6 +95,7 @@ class WrappedEstimator:
             try:
                 self._learn_one(example, row)
             except Exception as error:  # code of another library or of the operator, which can raise anything
+                self.failures.note_example(error)
                 self._undo()
                 raise BadExample(describe_failure(self.learner, error)) from error
         self._since += zip(examples, rows, strict=True)
@@ -125,6 +128,7 @@ class WrappedEstimator:
             for example, row in zip(examples, rows, strict=True):
                 self._learn_one(example, row)
         except Exception as error:  # as in `learn`
+            self.failures.note_example(error)
             raise BadExample(describe_failure(self.learner, error)) from error
         finally:
             self._adopt(before)
@@ -183,7 +187,7 @@ class WrappedEstimator:
 
 
 def describe_failure(learner: str, error: Exception) -> str:
-    return f"the estimator of this {learner} cannot learn it: {type(error).__name__}: {error}"
+    return f"{CANNOT_LEARN} {learner} cannot learn it: {type(error).__name__}: {error}"
 
 
 def parse_keys(text: str) -> list[tuple[str, bytes]]:

@@ -54,6 +54,14 @@ def create_job_of_classes(folder: Path) -> ReplayJob:
     return create_job(write_blobs(folder, 200))
 
 
+def create_job_of_a_table(folder: Path) -> ReplayJob:
+    """Its columns have profiles, and some of its lines are bad."""
+    rows = "".join(f"r{n},2026-01-{1 + n % 28:02},{n % 5},{'ab'[n % 2]}\n" for n in range(60))
+    (folder / "table.csv").write_text(f"id,day,size,label\n{rows}r1,2026-01-01,7\n")
+    reads = ReadOptions(label="label", max_bad_ratio=0.5)
+    return create_job(folder / "table.csv", CandidateSpec("classifier", {"input": "table"}, "table"), reads)
+
+
 CreateJob = Callable[[Path], ReplayJob]
 
 
@@ -65,6 +73,7 @@ CreateJob = Callable[[Path], ReplayJob]
         create_job_of_numbers,
         create_job_of_own_log,
         create_job_with_tasks,
+        create_job_of_a_table,
     ],
 )
 def test_a_stored_result_is_read_unchanged(tmp_path: Path, create: CreateJob) -> None:

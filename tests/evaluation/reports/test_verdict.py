@@ -79,6 +79,30 @@ def test_a_good_model_is_right_so_often_and_ahead_of_the_best_guesser() -> None:
     assert verdict.next.startswith("Nothing needs to be done")
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"refused": {"no reason": 300}},
+        {"errors": {"answers": 1, "examples": 0, "first": "KeyError: 'x'"}},
+        {"bad": 900},
+        {"events_without_prediction": 3},
+        {"missing_events": 5, "first_missing": 7},
+        {"missing_predictions": 5},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_a_replay_that_did_not_use_its_log_is_never_said_to_be_fine(more: dict[str, Any], language: Language) -> None:
+    verdict = compare({"ridge": answer(2_000, 0.93)}, language, **more)
+    assert verdict.level == "attention" and verdict.warnings
+    assert verdict.next != Words(language)("next.nothing")
+
+
+def test_a_model_that_mostly_gives_no_answer_is_not_said_to_be_fine() -> None:
+    silent = [(right, right if place % 4 == 0 else None) for place, (right, _) in enumerate(answer(2_000, 0.93))]
+    assert "ridge gave no answer 75.0 % of the time." in compare({"ridge": silent}).warnings
+
+
 def test_a_lead_on_some_of_the_answers_says_which() -> None:
     """A thumb down says that an answer is wrong, and not whether a guesser would have been right."""
     answers = answer(200, 0.99)

@@ -139,6 +139,13 @@ ENGLISH = {
     "warn.unusable": (
         "{count:line|lines} could not be used, {share:.1f} % of the log: what {count:!it|they} held is not in these figures."
     ),
+    "warn.errors": (
+        "The code of {name} raised errors, for {answers:answer|answers} and {examples:example|examples}. The first was: {first}"
+    ),
+    "warn.refused": (
+        "{count:example was|examples were} judged and not learned by {name}, {share:.1f} % of all: {reason}."
+    ),
+    "warn.unanswered": "{name} gave no answer {share:.1f} % of the time.",
     "warn.orphans.one": (
         "{count:,} event was not learned: it names a prediction that does not stand before it in the log, so the state is not "
         "that of the live model. Export the log again."
@@ -173,6 +180,10 @@ ENGLISH = {
     "remedy.many": "What has helped on such data: {others}, or {last}.",
     # what to do next
     "next.nothing": "Nothing needs to be done: go on collecting feedback, and look at the report again.",
+    "next.mend": "Look into what is said above before you rely on these figures.",
+    "next.errors": "Correct the code that raised, and replay again: the first traceback is with the numbers of this replay.",
+    "next.limit": "Raise the option `{option}` of {name}, and replay again.",
+    "next.refused": "See why these examples were not learned before you rely on these figures.",
     "next.collect": "Collect about {count:more judged answer|more judged answers} before you decide anything.",
     "next.other_model": ("Try another kind of model, and check that the inputs say something about the right answers."),
     "next.outside": "Try a model that follows such numbers, and say how large they become if you know it.",

@@ -151,6 +151,13 @@ GERMAN = {
     "warn.unusable": (
         "{count:Zeile war|Zeilen waren} unbrauchbar, {share:.1f} % des Logs: Ihr Inhalt ist in diesen Zahlen nicht enthalten."
     ),
+    "warn.errors": (
+        "Der Code von {name} hat Fehler ausgelöst, bei {answers:Antwort|Antworten} und {examples:Beispiel|Beispielen}. Der erste war: {first}"
+    ),
+    "warn.refused": (
+        "{count:Beispiel wurde|Beispiele wurden} beurteilt und von {name} nicht gelernt, {share:.1f} % von allen: {reason}."
+    ),
+    "warn.unanswered": "{name} hat in {share:.1f} % der Fälle keine Antwort gegeben.",
     "warn.orphans.one": (
         "{count:,} Ereignis wurde nicht gelernt: Es nennt eine Vorhersage, die im Log nicht davor steht; der Zustand ist "
         "also nicht der des laufenden Modells. Exportieren Sie das Log neu."
@@ -187,6 +194,13 @@ GERMAN = {
     "remedy.many": "Was bei solchen Daten geholfen hat: {others} oder {last}.",
     # what to do next
     "next.nothing": "Es ist nichts zu tun: Sammeln Sie weiter Rückmeldungen, und sehen Sie später wieder nach.",
+    "next.mend": "Gehen Sie dem nach, was oben steht, bevor Sie sich auf diese Zahlen verlassen.",
+    "next.errors": (
+        "Berichtigen Sie den Code, der die Fehler ausgelöst hat, und spielen Sie das Log noch einmal ab: Das erste Traceback steht bei den "
+        "Zahlen dieser Wiedergabe."
+    ),
+    "next.limit": "Erhöhen Sie die Option `{option}` von {name}, und spielen Sie das Log noch einmal ab.",
+    "next.refused": "Sehen Sie nach, warum diese Beispiele nicht gelernt wurden, bevor Sie sich auf diese Zahlen verlassen.",
     "next.collect": "Sammeln Sie etwa {count:weitere beurteilte Antwort|weitere beurteilte Antworten}, bevor Sie etwas entscheiden.",
     "next.other_model": (
         "Versuchen Sie es mit einer anderen Art von Modell, und prüfen Sie, ob die Eingaben etwas über die richtigen "
