@@ -35,10 +35,10 @@ class Failures:
 
     def note_answer(self, error: Exception) -> None:
         self.answers += 1
-        self.first = self.first or describe(error)
+        self.first = self.first or describe_error(error)
 
     def note_example(self, error: Exception) -> None:
-        self.first = self.first or describe(error)
+        self.first = self.first or describe_error(error)
 
     def as_json(self) -> dict[str, Any]:
         return {"answers": self.answers, "examples": self.examples, "first": self.first}
@@ -50,7 +50,7 @@ def find_failures(model: Model) -> Failures | None:
     return found
 
 
-def describe(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """The end of a traceback, from where our code called other code."""
     found = traceback.TracebackException.from_exception(error, compact=True)
     others = [frame for frame in found.stack if not frame.filename.startswith(OURS)]

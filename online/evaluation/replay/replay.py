@@ -15,11 +15,12 @@ import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice, repeat
 from pathlib import Path
 
-from online.errors import BadInput
+from online.errors import BadInput, OnlineError
 from online.evaluation.replay.baseline import BaselineModel, create_baseline, find_remedies
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.line_features import LineFeatures
@@ -35,7 +36,9 @@ from online.evaluation.sources.replay_source import Source
 from online.evaluation.sources.row_blocks import RowBlock
 from online.learning.training_state import TrainingState
 from online.models import Answer, Candidate, Model, create, parse_number
-from online.models.failures import CANNOT_LEARN, Failures, find_failures
+from online.models.failures import CANNOT_LEARN, Failures, describe_error, find_failures
+from online.models.kinds import ADMITTED
+from online.models.own_kinds import find_named_code
 from online.models.ranker.policies import draw_key
 from online.models.unseen import count_outside, count_targets_outside
 from online.models.updates import answer_by_updates
@@ -160,6 +163,19 @@ class Replay:
             raise BadInput(f"{self.candidate.name} raised an error for each of {found.tried:,} answers.\n{found.first}")
         if found.examples and found.examples == self.events:
             raise BadInput(f"{self.candidate.name} raised an error at each of {self.events:,} examples.\n{found.first}")
+
+    @contextmanager
+    def _naming_errors(self, what: str) -> Iterator[None]:
+        """Turn what the operator's code raises, such as that of a kind of their own, into BadInput with its traceback."""
+        try:
+            yield
+        except OnlineError:
+            raise
+        except Exception as error:
+            if not (self.candidate.kind in ADMITTED or find_named_code(self.candidate.options)):
+                raise
+            at = f"{self.candidate.name} raised an error while it {what}, after {self.examples:,} examples"
+            raise BadInput(f"{at}.\n{describe_error(error)}") from error
 
     def _find_failures(self) -> Failures:
         found = find_failures(self.training.model) or Failures()
@@ -320,7 +336,8 @@ class Replay:
 
     def _ask(self, inputs: Sequence[bytes], keys: Sequence[int | None]) -> list[Answer]:
         started = self.clock()
-        answers = self.training.model.predict(inputs, keys)
+        with self._naming_errors("answered"):
+            answers = self.training.model.predict(inputs, keys)
         self.model_seconds += self.clock() - started
         self.outside += count_outside(self.training.model, inputs)
         return answers
@@ -352,7 +369,8 @@ class Replay:
             if self.setup.spec.predicts_numbers:
                 self.targets_outside += count_targets_outside(self.training.model, [*list_labels(entries)])
             started = self.clock()
-            self.training.apply(entries)
+            with self._naming_errors("learned"):
+                self.training.apply(entries)
             self.model_seconds += self.clock() - started
             if self.baseline is not None:
                 self.baseline.learn([each for each in entries if each.offset not in self.training.refused])

@@ -16,10 +16,16 @@ from online.evaluation.reports.verdict import conclude
 from online.evaluation.reports.words.language import Words
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
+from online.models.own_kinds import admit
 from tests.evaluation.replaying import run_replay
+from tests.models.nearest_mean import NearestMean
 from tests.support import run_online
 
-OWN, LABEL = "tests.models.own_estimators", ReadOptions(label="label")
+OWN, NEAREST_MEAN, LABEL = (
+    "tests.models.own_estimators",
+    "tests.models.nearest_mean:NearestMean",
+    ReadOptions(label="label"),
+)
 WRITTEN = "AttributeError: nobody has written this part"
 
 
@@ -71,6 +77,20 @@ def test_of_several_models_the_one_that_raises_fails_alone(tmp_path: Path) -> No
     other, failed = replay_all(source, candidates, Span(), 0.0, lambda share, examples: None)[0]
     assert other.report is not None and other.failure is None
     assert failed.report is None and failed.failure is not None and failed.failure.endswith(WRITTEN)
+
+
+@pytest.mark.parametrize(("what", "said"), [("predict", "answered"), ("learn", "learned")])
+def test_a_kind_of_ones_own_that_raises_fails_the_replay_with_its_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, said: str
+) -> None:
+    def fail(self: Any, *given: Any, **named: Any) -> Any:
+        raise AttributeError("nobody has written this part")
+
+    admit(NEAREST_MEAN)
+    monkeypatch.setattr(NearestMean, what, fail)
+    with pytest.raises(BadInput, match=f"raised an error while it {said}, after 0 examples") as failed:
+        run_replay(write_table(tmp_path), CandidateSpec(NEAREST_MEAN, name="mine"), LABEL)
+    assert str(failed.value).endswith(WRITTEN)
 
 
 def replay_some(folder: Path, **params: float) -> Replay:
