@@ -174,7 +174,7 @@ class Replay:
         except Exception as error:
             if not (self.candidate.kind in ADMITTED or find_named_code(self.candidate.options)):
                 raise
-            at = f"{self.candidate.name} raised an error while it {what}, after {self.examples:,} examples"
+            at = f"{self.candidate.name} raised an error while it {what}, near example {max(self.examples, 1):,}"
             raise BadInput(f"{at}.\n{describe_error(error)}") from error
 
     def _find_failures(self) -> Failures:

@@ -88,7 +88,7 @@ def test_a_kind_of_ones_own_that_raises_fails_the_replay_with_its_traceback(
 
     admit(NEAREST_MEAN)
     monkeypatch.setattr(NearestMean, what, fail)
-    with pytest.raises(BadInput, match=f"raised an error while it {said}, after 0 examples") as failed:
+    with pytest.raises(BadInput, match=f"raised an error while it {said}, near example 1") as failed:
         run_replay(write_table(tmp_path), CandidateSpec(NEAREST_MEAN, name="mine"), LABEL)
     assert str(failed.value).endswith(WRITTEN)
 
