@@ -68,6 +68,8 @@ CauseCode = Literal[
     "log_too_large",
     "log_label_missing",
     "log_column_missing",
+    "log_column_twice",
+    "log_column_unusable",
     "log_lines_invalid",
     "log_line_too_long",
     "log_unpacks_too_large",

@@ -2074,7 +2074,7 @@ export interface components {
              * @description For programs; new ones may be added.
              * @enum {string}
              */
-            code: "guard" | "loss_rose" | "process_ended" | "process_not_started" | "log_ends_early" | "log_has_other_events" | "log_empty" | "log_too_large" | "log_label_missing" | "log_column_missing" | "log_lines_invalid" | "log_line_too_long" | "log_unpacks_too_large" | "log_unreadable" | "log_cut_off" | "log_without_rows" | "log_of_other_release" | "logs_waiting" | "upload_cut_off";
+            code: "guard" | "loss_rose" | "process_ended" | "process_not_started" | "log_ends_early" | "log_has_other_events" | "log_empty" | "log_too_large" | "log_label_missing" | "log_column_missing" | "log_column_twice" | "log_column_unusable" | "log_lines_invalid" | "log_line_too_long" | "log_unpacks_too_large" | "log_unreadable" | "log_cut_off" | "log_without_rows" | "log_of_other_release" | "logs_waiting" | "upload_cut_off";
             /**
              * Figures
              * @description What the sentence beside it says, by name.

@@ -5,7 +5,9 @@
 
 const READ_BYTES = 65_536;
 const MAX_ROWS = 5;
+const DETECTED_ROWS = 20; // that show the delimiter
 const MAX_CELL_CHARS = 60;
+const DELIMITERS = [',', ';', '\t', '|'];
 const LABEL_NAMES = /^(label|labels|class|classes|target|category|intent|outcome|answer|species)$/i;
 
 export type LogFormat = 'CSV' | 'Parquet' | 'JSON' | 'service' | 'Vowpal Wabbit' | 'unknown';
@@ -28,7 +30,8 @@ export interface Preview {
 }
 
 /** Why a replay refuses a row. */
-export type RowProblem = 'no_label' | 'too_many_cells' | 'open_quote' | 'not_json' | 'no_example';
+export type RowProblem =
+  'no_label' | 'too_many_cells' | 'too_few_cells' | 'open_quote' | 'not_json' | 'no_example';
 
 /** cells: one for each column. problem: whatever the label is; see `findProblem`. */
 export interface PreviewRow {
@@ -58,7 +61,7 @@ export async function previewLog(file: File): Promise<Preview> {
   const name = file.name.toLowerCase().replace(/\.(gz|zst)$/, '');
   const isCompressed = name.length < file.name.length;
   if (name.endsWith('.parquet')) return { ...NOTHING, format: 'Parquet', isTable: true };
-  const isCsv = name.endsWith('.csv');
+  const isCsv = /\.(csv|tsv)$/.test(name);
   if (/\.zst$/i.test(file.name))
     return { ...NOTHING, format: isCsv ? 'CSV' : 'unknown', isTable: isCsv };
   const start = await readStart(file, isCompressed);
@@ -105,21 +108,38 @@ function countRows(start: Start, size: number | null, headers: number) {
 }
 
 function previewTable(start: Start): Preview {
-  const [header, ...rows] = recordsOf(start).slice(0, MAX_ROWS + 1);
-  const columns = header === undefined ? [] : parseCells(header);
+  const [skipped, delimiter] = findDelimiter(linesOf(start));
+  const records = recordsOf(start, delimiter).slice(skipped, skipped + MAX_ROWS + 1);
+  const [header, ...rows] = records;
+  const columns = header === undefined ? [] : parseCells(header, delimiter);
   const named = columns.findLast((column) => LABEL_NAMES.test(column));
   const label = named ?? columns.at(-1) ?? '';
-  const previewed = rows.map((row) => previewRow(row, columns.length));
+  const previewed = rows.map((row) => previewRow(row, columns.length, delimiter));
   return { ...NOTHING, format: 'CSV', isTable: true, columns, label, rows: previewed };
 }
 
+/** How many lines stand before the header (`sep=;`), and the delimiter, which cuts the first rows alike. */
+function findDelimiter(lines: string[]): [number, string] {
+  const named = /^"?sep=(.)"?$/i.exec(lines[0]?.trim() ?? '')?.[1];
+  if (named !== undefined) return [1, named];
+  const shown = lines.slice(0, DETECTED_ROWS);
+  const rated = DELIMITERS.map((delimiter): [string, number, number] => {
+    const widths = shown.map((line) => parseCells(line, delimiter).length);
+    const width = widths[0] ?? 1;
+    const alike = widths.filter((each) => each === width).length / widths.length;
+    return [delimiter, width > 1 ? alike : 0, width];
+  });
+  rated.sort((one, other) => other[1] - one[1] || other[2] - one[2]);
+  return [0, rated[0]?.[0] ?? ','];
+}
+
 /** The complete records of the beginning of a table; a quoted cell may have line breaks in it. */
-function recordsOf(start: Start): string[] {
+function recordsOf(start: Start, delimiter: string): string[] {
   const records: string[] = [];
   let [open, isOpen] = [[] as string[], false];
   for (const line of linesOf(start)) {
     open.push(line);
-    isOpen = endsInQuotes(line, isOpen);
+    isOpen = endsInQuotes(line, isOpen, delimiter);
     if (isOpen) continue;
     records.push(open.join('\n'));
     open = [];
@@ -128,23 +148,27 @@ function recordsOf(start: Start): string[] {
 }
 
 /** Whether a quoted cell goes on after a line. A quote within a cell that does not begin with one is text. */
-function endsInQuotes(line: string, isQuoted: boolean): boolean {
+function endsInQuotes(line: string, isQuoted: boolean, delimiter: string): boolean {
   let isStart = true;
-  for (const character of line.replaceAll(/(?<=[^,])""/g, '')) {
+  const doubled = new RegExp(`(?<=[^${escape(delimiter)}])""`, 'g');
+  for (const character of line.replaceAll(doubled, '')) {
     if (character === '"' && (isQuoted || isStart)) isQuoted = !isQuoted;
-    isStart = character === ',';
+    isStart = character === delimiter;
   }
   return isQuoted;
 }
 
-function previewRow(record: string, columns: number): PreviewRow {
-  const cells = parseCells(record);
-  const problem = endsInQuotes(record, false)
+function previewRow(record: string, columns: number, delimiter: string): PreviewRow {
+  const cells = parseCells(record, delimiter);
+  const problem = endsInQuotes(record, false, delimiter)
     ? 'open_quote'
-    : cells.length > columns
-      ? 'too_many_cells'
-      : null;
+    : compareWidth(cells.length, columns);
   return { cells: cells.map(shorten), problem };
+}
+
+function compareWidth(cells: number, columns: number): RowProblem | null {
+  if (cells === columns) return null;
+  return cells > columns ? 'too_many_cells' : 'too_few_cells';
 }
 
 /** Why a row would be refused; null if it would not. label: the column to predict. */
@@ -195,8 +219,13 @@ const show = (value: unknown) =>
 const shorten = (text: string) =>
   text.length > MAX_CELL_CHARS ? `${text.slice(0, MAX_CELL_CHARS - 1)}…` : text;
 
+const escape = (delimiter: string) => delimiter.replace(/[\\|^\]-]/g, '\\$&');
+
 /** `a,"b, c"` -> a / b, c */
-export const parseCells = (line: string): string[] =>
-  [...line.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g)].map(([, quoted, plain]) =>
+export function parseCells(line: string, delimiter = ','): string[] {
+  const ends = escape(delimiter);
+  const cell = new RegExp(`(?:^|${ends})(?:\\s*"((?:[^"]|"")*)"|([^${ends}]*))`, 'g');
+  return [...line.matchAll(cell)].map(([, quoted, plain]) =>
     (quoted?.replaceAll('""', '"') ?? plain ?? '').trim(),
   );
+}

@@ -50,6 +50,10 @@ export function wordLogCause({ code, figures }: Cause): string | null {
       return words.labelMissing;
     case 'log_column_missing':
       return words.columnMissing(text('column'), text('columns'));
+    case 'log_column_twice':
+      return words.columnTwice(text('column'));
+    case 'log_column_unusable':
+      return words.columnUnusable(text('column'));
     case 'log_lines_invalid':
       return wordLines(figures);
     case 'log_line_too_long':

@@ -111,6 +111,7 @@ export const reports: Messages['reports'] = {
     problems: {
       no_label: 'kein Label',
       too_many_cells: 'zu viele Zellen',
+      too_few_cells: 'zu wenige Zellen',
       open_quote: 'Anführungszeichen offen',
       not_json: 'kein JSON-Objekt',
       no_example: 'Eingabe oder Label fehlt',
@@ -168,6 +169,8 @@ export const reports: Messages['reports'] = {
       not_json: 'ist kein JSON-Objekt',
       no_example: 'ist kein Beispiel: Erwartet wird {"input": …, "label": …}',
       too_many_cells: 'hat mehr Zellen, als die erste Zeile Spalten nennt',
+      too_few_cells: 'hat weniger Zellen, als die erste Zeile Spalten nennt',
+      open_quote: 'hat ein Anführungszeichen, das nicht geschlossen ist',
       no_label: 'hat kein Label',
       not_vw: 'hat nicht das Format von Vowpal Wabbit: Erwartet wird „Label |Merkmale“',
       bad_input: 'hat eine unbrauchbare Eingabe',
@@ -182,6 +185,10 @@ export const reports: Messages['reports'] = {
       cut_off: 'ist abgeschnitten: Die Datei endet mitten darin',
       other: 'ist unbrauchbar',
     },
+    columnTwice: (column) =>
+      `Die Datei hat die Spalte „${column}“ mehr als einmal. Benennen Sie alle bis auf eine um.`,
+    columnUnusable: (column) =>
+      `Die Spalte „${column}“ enthält weder Zahlen noch Texte, Datumsangaben oder Listen von Zahlen. Lassen Sie sie unter „Spalten“ weg.`,
     lineTooLong: (limit) => `Die Datei hat eine Zeile von mehr als ${limit}.`,
     unpacksTooLarge: (limit) => `Entpackt hat die Datei mehr als ${limit}.`,
     unpacksTooFar: (ratio) => `Entpackt ist die Datei mehr als ${ratio}-mal so groß.`,

@@ -113,6 +113,7 @@ export const reports = {
     problems: {
       no_label: 'no label',
       too_many_cells: 'too many cells',
+      too_few_cells: 'too few cells',
       open_quote: 'quote not closed',
       not_json: 'not a JSON object',
       no_example: 'no input or no label',
@@ -169,6 +170,8 @@ export const reports = {
       not_json: 'is not a JSON object',
       no_example: 'is no example: expected {"input": …, "label": …}',
       too_many_cells: 'has more cells than the first line has columns',
+      too_few_cells: 'has fewer cells than the first line has columns',
+      open_quote: 'has a quote that is not closed',
       no_label: 'has no label',
       not_vw: 'is not in the format of Vowpal Wabbit: expected “label |features”',
       bad_input: 'has an input that cannot be used',
@@ -182,6 +185,10 @@ export const reports = {
       cut_off: 'is cut off: the file ends in the middle of it',
       other: 'cannot be used',
     } as Record<string, string>,
+    columnTwice: (column: string) =>
+      `The file has the column “${column}” more than once. Rename all but one.`,
+    columnUnusable: (column: string) =>
+      `The column “${column}” holds no numbers, texts, dates or lists of numbers. Leave it out under Columns.`,
     lineTooLong: (limit: string) => `The file has a line of more than ${limit}.`,
     unpacksTooLarge: (limit: string) => `Unpacked, the file has more than ${limit}.`,
     unpacksTooFar: (ratio: string) => `Unpacked, the file is more than ${ratio} times as large.`,

@@ -1,0 +1,33 @@
+"""The page has words, in each of its languages, for every reason for which the service refuses a log."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from online.evaluation.sources.bad_lines import LINE_PROBLEMS
+from online.schemas.fields import CauseCode
+
+ROOT = Path(__file__).parent.parent
+FRONTEND = ROOT / "frontend" / "src" / "lib"
+
+
+def find_causes() -> set[str]:
+    """The codes with which the code refuses logs."""
+    sources = (path.read_text() for path in (ROOT / "online").rglob("*.py"))
+    return {code for source in sources for code in re.findall(r"""because\(\s*"([a-z_]+)\"""", source)}
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_each_problem_of_a_line_has_words(language: str) -> None:
+    words = (FRONTEND / "messages" / language / "reports.ts").read_text()
+    refused = words.partition("  refused: {")[2].partition("    lineTooLong:")[0]
+    assert [problem for problem in LINE_PROBLEMS if f"      {problem}:" not in refused] == []
+
+
+def test_each_code_is_declared_and_has_words() -> None:
+    causes, worded = find_causes(), (FRONTEND / "ui" / "causes.ts").read_text()
+    assert len(causes) > 10
+    assert causes - {*get_args(CauseCode)} == set()
+    assert [code for code in get_args(CauseCode) if f"case '{code}':" not in worded] == []
