@@ -13,6 +13,7 @@ Reason = Literal[
     "leading_zero",
     "decimal_commas",
     "grouped_digits",
+    "units",
     "numbers",
     "mixed",
     "truth_values",
@@ -101,7 +102,10 @@ class RecognisedColumn(Wire):
     kind: ColumnKind
     reason: Reason = Field(description="What shows its kind.")
     treatment: Treatment = Field(description="What is done with it.")
-    reads: str = Field(description="Of a date: how it is written, iso, dmy, mdy or ymd.")
+    reads: str = Field(
+        description="How it is written: of a date iso, dmy, mdy, ymd, named (3 May 2026) or compact (20260503); of "
+        "a number with a unit, the style of its digits."
+    )
 
 
 class ColumnsAnswer(Wire):

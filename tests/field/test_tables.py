@@ -11,10 +11,11 @@ import pytest
 
 from online.errors import BadInput
 from online.evaluation.replay.candidate_specs import CandidateSpec
+from online.evaluation.reports.remarks import describe_columns
 from online.evaluation.reports.uploaded_log import replay_uploaded_log
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.column_choice import ColumnChoice
-from online.evaluation.sources.column_profile import ColumnProfile
+from online.evaluation.sources.column_profile import ColumnProfile, profile_columns, read_instant
 from online.evaluation.sources.file_pieces import RowReader, cut_files, fit_files
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions, Source
@@ -77,12 +78,17 @@ CLASSES = {
     "row_numbers_and_dates.csv": ["left", "right"],
     "semicolons_and_decimal_commas.csv": ["left", "right"],
     "tabs.tsv": ["left", "right"],
+    "tabs_without_a_known_ending.data": ["left", "right"],
+    "numbers_with_units_and_dates_in_words.csv": ["left", "right"],
 }
 REFUSED = {
     "duplicate_header.csv": r"has the column 'x' 2 times \(columns 1, 2\): rename all but one",
     "header_with_a_space.csv": r"has the column 'x' 2 times",
     "ragged_lines.csv": r"line 3 has fewer cells than the header names \(2, not 3\)",
     "open_quote.csv": r"line 3 opens a quote that is not closed before the end of the file, 2 lines later",
+    "array_of_objects.json": "is a JSON array; write one object a line",
+    "columns_between_spaces.txt": "line 1 is no JSON; a table is read with --format csv",
+    "columns_as_names.jsonl": "line 1: expected .* rows whose names are columns, .* are read from CSV or Parquet",
     "duplicate_name.jsonl": r"line 1 has the name 'x' twice; leave out one of them",
 }
 
@@ -105,7 +111,7 @@ def read_for_predict(path: Path, input: str = "table", key: str = "label") -> li
     return [(row.instance, row.cause) for row in DirectReader().read(request, lambda: None)]
 
 
-@pytest.mark.parametrize("name", [name for name in CLASSES if not name.endswith("jsonl")])
+@pytest.mark.parametrize("name", [name for name in CLASSES if not name.endswith(("jsonl", "data"))])
 def test_a_file_to_predict_has_every_row_of_the_table(name: str) -> None:
     rows = read_for_predict(TABLES / name)
     assert len(rows) == 60 and all(isinstance(instance, dict) and cause is None for instance, cause in rows)
@@ -175,6 +181,61 @@ def test_row_numbers_are_left_out_and_dates_become_numbers() -> None:
         "idx",
         "when",
     ]
+
+
+def test_numbers_beside_a_unit_and_dates_in_words_are_read() -> None:
+    path = TABLES / "numbers_with_units_and_dates_in_words.csv"
+    source = open_source(str(path), LABELLED)
+    found = {each.name: (each.kind, each.reads) for each in source.profile.columns}
+    assert found == {
+        "price": ("number", "grouped"),
+        "share": ("number", "number"),
+        "weight": ("number", "number"),
+        "bought": ("date", "named"),
+        "stamp": ("date", "compact"),
+    }
+    report = run_replay(path, "logistic", LABELLED).report()
+    assert next(describe_columns(report.columns)).startswith(
+        "the column price: its numbers are read without their unit"
+    )
+    rows = read_for_predict(path)
+    assert rows[0][0]["bought.weekday"] == "Thu" and rows[0][0]["stamp.weekday"] == "Thu"
+    assert rows[0][0]["price"] > 1_000 and 0 < rows[0][0]["share"] < 100 and rows[0][0]["bought.hour"] == 13
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [f"{n} kg" for n in range(9)] * 5,  # so few are names
+        [f"A{n}" for n in range(50)],
+        [f"{n} kg" for n in range(30)] + [f"{n} lb" for n in range(30)],
+        [f"{n}" for n in range(10, 40)] + ["unknown"],
+        ["3.5 of 10"] * 40,
+    ],
+    ids=["few", "codes", "two units", "no unit", "sentences"],
+)
+def test_what_only_resembles_numbers_with_a_unit_stays_a_name(values: list[str]) -> None:
+    [column] = profile_columns([{"x": value} for value in values]).columns
+    assert column.reason != "units"
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "said"),
+    [
+        ("03-May-2026", "named", "2026-05-03T00:00"),
+        ("3. Mai 2026 14:05", "named", "2026-05-03T14:05"),
+        ("Sept 1st, 2026 12:30 AM", "named", "2026-09-01T00:30"),
+        ("12/31/2026 12:05 pm", "mdy", "2026-12-31T12:05"),
+        ("31.12.2026, 7:05", "dmy", "2026-12-31T07:05"),
+        ("3 Juli 2026 13:00 PM", "named", None),
+        ("3 Nope 2026", "named", None),
+        (20_260_503.0, "compact", "2026-05-03T00:00"),
+        (20_261_303.0, "compact", None),
+    ],
+)
+def test_dates_are_read_as_people_write_them(text: str | float, how: str, said: str | None) -> None:
+    found = read_instant(text, how)
+    assert (found and found.isoformat()[:16]) == said
 
 
 def test_a_row_number_that_is_named_as_a_feature_is_read() -> None:

@@ -4186,7 +4186,7 @@ export interface components {
              * @description What shows its kind.
              * @enum {string}
              */
-            reason: "no_value" | "lists" | "leading_zero" | "decimal_commas" | "grouped_digits" | "numbers" | "mixed" | "truth_values" | "dates" | "sentences" | "names" | "another_word" | "counts_rows" | "another_id";
+            reason: "no_value" | "lists" | "leading_zero" | "decimal_commas" | "grouped_digits" | "units" | "numbers" | "mixed" | "truth_values" | "dates" | "sentences" | "names" | "another_word" | "counts_rows" | "another_id";
             /**
              * Treatment
              * @description What is done with it.
@@ -4195,7 +4195,7 @@ export interface components {
             treatment: "read" | "left_out" | "parsed" | "input" | "spread" | "time";
             /**
              * Reads
-             * @description Of a date: how it is written, iso, dmy, mdy or ymd.
+             * @description How it is written: of a date iso, dmy, mdy, ymd, named (3 May 2026) or compact (20260503); of a number with a unit, the style of its digits.
              */
             reads: string;
         };

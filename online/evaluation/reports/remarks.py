@@ -14,6 +14,12 @@ from online.evaluation.sources.bad_lines import LogGaps
 from online.evaluation.sources.column_choice import MAX_NAMED
 from online.evaluation.sources.column_profile import ColumnProfile
 
+AS_WRITTEN = (
+    "leading_zero",
+    "decimal_commas",
+    "grouped_digits",
+    "units",
+)  # how numbers are written, where that is said
 MIN_JUDGED = 100  # answers; with fewer, an interval may be wider than 20 points
 MAX_REFUSED = 0.01  # share of examples that were not learned from which it is said
 LEAST_ANSWERED = 0.5  # share of answers below which it is said
@@ -67,7 +73,7 @@ def describe_columns(columns: Iterable[ColumnProfile], words: Words = IN_ENGLISH
 def find_column_words(column: ColumnProfile) -> str:
     """Return the key of the sentence on a column; "" if there is nothing to say."""
     if column.treatment == "read":
-        return "column.as_written" if column.reason in ("leading_zero", "decimal_commas", "grouped_digits") else ""
+        return "column.as_written" if column.reason in AS_WRITTEN else ""
     kind = f".{'vector' if column.kind in ('vector', 'number') else 'text'}" if column.treatment == "input" else ""
     return f"column.{column.treatment}{kind}"
 

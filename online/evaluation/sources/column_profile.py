@@ -5,6 +5,7 @@
     number, category    read as they are
     identifier          left out: it is another one in every row
     date                parsed: days since 1970, the day of the week, the hour
+    number with a unit  read as the number: $1,200.50, 12.5 %, 7 kg, where all have the same one
     text                the input, where no number, category or vector stands beside it; else left out
     vector              the input, where nothing stands beside it; else a number for each place, `embedding.0`
     empty               left out: it holds no value
@@ -19,8 +20,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
+from online.io.csv_tables import Style, read_cell
 from online.schemas.reports import ColumnKind, Reason, Treatment
 
 Input = Literal["text", "vector", "table"]
@@ -35,7 +37,20 @@ ROW_NAMES = ("unnamed: 0", "column 1")  # of a column without a name, as pandas 
 WORD_END = re.compile(r"[_\s.-]")
 CAMEL_ID = re.compile(r"[a-z](?:Id|ID)\Z")
 ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?\s?(?:Z|[+-]\d\d:?\d\d)?)?")
-OTHER_DATE = re.compile(r"(\d{1,4})([./-])(\d{1,2})\2(\d{2,4})(?: (\d\d):(\d\d)(?::(\d\d))?)?")
+CLOCK = r"(?:,?[ T](\d{1,2}):(\d\d)(?::(\d\d))?(?:\s?([AaPp])\.?[Mm]\.?)?)?"
+OTHER_DATE = re.compile(rf"(\d{{1,4}})([./-])(\d{{1,2}})\2(\d{{2,4}}){CLOCK}")
+DAY_FIRST = re.compile(
+    rf"(\d{{1,2}})(?:st|nd|rd|th|\.)?[-\s/]([^\W\d]{{3,9}})\.?,?[-\s/](\d{{4}}){CLOCK}"
+)  # 3 May 2026, 03-May-2026
+MONTH_FIRST = re.compile(rf"([^\W\d]{{3,9}})\.?\s(\d{{1,2}})(?:st|nd|rd|th)?,?\s(\d{{4}}){CLOCK}")  # May 3, 2026
+MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+GERMAN_MONTHS = {"mär": 3, "mrz": 3, "mai": 5, "okt": 10, "dez": 12}
+COMPACT = (19_000_101, 21_001_231)  # the numbers that may be a date: 20260503
+LEAST_UNITS = 10  # different numbers with one unit: fewer are names of categories
+UNIT_SIGNS = "$€£¥₹%‰°"
+WITH_UNIT = re.compile(
+    rf"([+-]?)([{UNIT_SIGNS}]|[A-Z]{{3}}\s)?\s?([+-]?\d[\d.,]*)\s?([{UNIT_SIGNS}]?[^\W\d_]{{0,8}}(?:/[^\W\d_]{{1,4}})?)"
+)
 DAY_NAMES = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 DAY_S = 86_400
 STYLED: Mapping[str, Reason] = {
@@ -47,7 +62,11 @@ STYLED: Mapping[str, Reason] = {
 
 @dataclass(frozen=True, slots=True)
 class ColumnProfile:
-    """One column. reason: what shows its kind. reads: of a date, how it is written: iso, dmy, mdy or ymd."""
+    """One column. reason: what shows its kind.
+
+    reads: of a date, how it is written: iso, dmy, mdy, ymd, named (3 May 2026) or compact (20260503); of a number with a unit, the style
+    of its digits, as in io/csv_tables.py.
+    """
 
     name: str
     kind: ColumnKind
@@ -67,7 +86,8 @@ class TableProfile:
     @property
     def is_plain(self) -> bool:
         """Whether rows are read as they are."""
-        return self.input == "table" and all(column.treatment == "read" for column in self.columns)
+        plain = (column.treatment == "read" and column.reason != "units" for column in self.columns)
+        return self.input == "table" and all(plain)
 
     def fit(self, wanted: str) -> "TableProfile":
         """Return the profile for a model that reads texts, vectors or tables.
@@ -120,6 +140,8 @@ def profile_column(name: str, given: Sequence[Any], rows: int, style: str = "") 
     if style == "text" and not holds_texts(values):
         return find_identifier(name, values, rows) or ColumnProfile(name, "category", "leading_zero")
     if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+        if are_compact_dates(values):
+            return ColumnProfile(name, "date", "dates", reads="compact")
         return find_identifier(name, values, rows) or ColumnProfile(name, "number", STYLED.get(style, "numbers"))
     texts = [value for value in values if isinstance(value, str)]
     if len(texts) == len(values):
@@ -130,11 +152,44 @@ def profile_column(name: str, given: Sequence[Any], rows: int, style: str = "") 
 def profile_texts(name: str, texts: Sequence[str], rows: int) -> ColumnProfile:
     if how := find_date_format(texts):
         return ColumnProfile(name, "date", "dates", reads=how)
+    if style := find_unit_style(texts):
+        return ColumnProfile(name, "number", "units", reads=style)
     if identifier := find_identifier(name, texts, rows):
         return identifier
     if holds_texts(texts):
         return ColumnProfile(name, "text", "sentences")
     return ColumnProfile(name, "category", "names")
+
+
+def find_unit_style(texts: Sequence[str]) -> str:
+    """Return how the digits are written of numbers that all have the same unit; "" where they are no such numbers."""
+    found = [WITH_UNIT.fullmatch(text) for text in texts]
+    units = {(match[2], match[4]) if match else None for match in found}
+    if len(units) > 1 or None in units or units == {(None, "")} or len({*texts}) < LEAST_UNITS:
+        return ""
+    numbers = [match[3] for match in found if match]
+    styles = ("number", "grouped", "comma", "comma_grouped")
+    fitting = (style for style in styles if all(read_digits(number, style) is not None for number in numbers))
+    return next(fitting, "")
+
+
+def read_digits(text: str, style: str) -> float | None:
+    read = read_cell(text, cast(Style, style))
+    return read if isinstance(read, float) else None
+
+
+def parse_units(value: Any, style: str) -> Any:
+    """Return the number that stands beside a unit. What is none, in a row behind those that were looked at, stays as it is."""
+    match = WITH_UNIT.fullmatch(value) if isinstance(value, str) else None
+    number = None if match is None else read_digits(f"{match[1]}{match[3]}", style)
+    return value if number is None else number
+
+
+def are_compact_dates(values: Sequence[Any]) -> bool:
+    """Whether numbers are dates such as 20260503. A number beside others that are none is not."""
+    if len({*values}) < LEAST_UNITS or not COMPACT[0] <= min(values) <= max(values) <= COMPACT[1]:
+        return False
+    return all(read_instant(value, "compact") is not None for value in {*values})
 
 
 def is_vector(value: Any) -> bool:
@@ -277,7 +332,16 @@ def create_treatment(profile: TableProfile) -> Callable[[Any], Any]:
         treat_row = partial(join_texts, inputs)
     elif profile.input == "vector":
         treat_row = partial(join_numbers, inputs)
-    return lambda instance: treat_row(instance) if isinstance(instance, dict) else instance
+    units = {each.name: each.reads for each in profile.columns if each.reason == "units" and profile.input != "text"}
+
+    def treat(instance: Any) -> Any:
+        if not isinstance(instance, dict):
+            return instance
+        return treat_row(
+            {**instance, **{name: parse_units(instance[name], units[name]) for name in units if name in instance}}
+        )
+
+    return treat
 
 
 def join_texts(names: Sequence[str], row: Mapping[str, Any]) -> str | None:
@@ -321,33 +385,60 @@ class TableTreatment:
 
 
 def find_date_format(texts: Sequence[str]) -> str:
-    """Return how all texts are written as dates: iso, ymd, dmy or mdy; "" if one is no date, or they may be either."""
+    """Return how all texts are written as dates, see `ColumnProfile`; "" if one is no date, or they may be either."""
     if all(ISO_DATE.fullmatch(text) for text in texts):
         return "iso" if all(read_instant(text, "iso") is not None for text in texts) else ""
     if not all(OTHER_DATE.fullmatch(text) for text in texts):
-        return ""
+        return "named" if all(read_instant(text, "named") is not None for text in texts) else ""
     fitting = [how for how in ("ymd", "dmy", "mdy") if all(read_instant(text, how) is not None for text in texts)]
     if fitting == ["dmy", "mdy"] and all("." in text for text in texts):
         return "dmy"
     return fitting[0] if len(fitting) == 1 else ""
 
 
-def read_instant(text: str, how: str) -> datetime | None:
-    """Return the time that a text names; one without a zone is UTC. None if it names none."""
+def read_instant(value: Any, how: str) -> datetime | None:
+    """Return the time that a text, or a number such as 20260503, names; one without a zone is UTC. None if it names none."""
     try:
+        if how == "compact":
+            return datetime.strptime(f"{value:.0f}", "%Y%m%d").replace(tzinfo=UTC) if value == int(value) else None
         if how == "iso":
-            read = datetime.fromisoformat(text.strip().replace(",", ".").replace(" Z", "Z"))
+            read = datetime.fromisoformat(value.strip().replace(",", ".").replace(" Z", "Z"))
             return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
-        found = OTHER_DATE.fullmatch(text)
-        if found is None:
-            return None
-        parts = dict(zip(how, (found[1], found[3], found[4]), strict=True))
-        if len(parts["y"]) != 4:
-            return None
-        hour, minute, second = (int(found[group] or 0) for group in (5, 6, 7))
-        return datetime(int(parts["y"]), int(parts["m"]), int(parts["d"]), hour, minute, second, tzinfo=UTC)
-    except (ValueError, OverflowError):
+        year, month, day, *clock = find_date_parts(value, how)
+        return datetime(int(year), month, int(day), *read_clock(*clock), tzinfo=UTC)
+    except (ValueError, OverflowError, TypeError):
         return None
+
+
+def find_date_parts(text: str, how: str) -> tuple[Any, ...]:
+    """Return the year, month and day of a text, and its hour, minute, second and half of the day. Raises ValueError."""
+    if how == "named":
+        if found := DAY_FIRST.fullmatch(text):
+            return found[3], read_month(found[2]), found[1], *found.groups()[3:]
+        if found := MONTH_FIRST.fullmatch(text):
+            return found[3], read_month(found[1]), found[2], *found.groups()[3:]
+        raise ValueError(text)
+    found = OTHER_DATE.fullmatch(text)
+    parts = dict(zip(how, (found[1], found[3], found[4]), strict=True)) if found else {"y": ""}
+    if found is None or len(parts["y"]) != 4:
+        raise ValueError(text)
+    return parts["y"], int(parts["m"]), parts["d"], *found.groups()[4:]
+
+
+def read_month(name: str) -> int:
+    """Return the number of a month by the first letters of its English or German name. Raises ValueError."""
+    short = name[:3].lower()
+    return GERMAN_MONTHS.get(short) or 1 + MONTHS.index(short)
+
+
+def read_clock(hour: str | None, minute: str | None, second: str | None, half: str | None) -> tuple[int, int, int]:
+    """half: a or p of a clock of twelve hours. Raises ValueError."""
+    found = int(hour or 0)
+    if half is not None:
+        if not 1 <= found <= 12:
+            raise ValueError(hour)
+        found = found % 12 + 12 * (half in "Pp")
+    return found, int(minute or 0), int(second or 0)
 
 
 def parse_date(name: str, value: Any, how: str) -> dict[str, Any]:
@@ -355,8 +446,9 @@ def parse_date(name: str, value: Any, how: str) -> dict[str, Any]:
 
     What is no date, in a row behind those that were looked at, is a category.
     """
-    instant = read_instant(value, how) if isinstance(value, str) else None
+    is_read = isinstance(value, (int, float) if how == "compact" else str) and not isinstance(value, bool)
+    instant = read_instant(value, how) if is_read else None
     if instant is None:
         return {} if value is None else {name: value}
     features = {name: instant.timestamp() / DAY_S, f"{name}.weekday": DAY_NAMES[instant.weekday()]}
-    return {**features, f"{name}.hour": float(instant.hour)} if ":" in value else features
+    return {**features, f"{name}.hour": float(instant.hour)} if ":" in str(value) else features

@@ -22,7 +22,7 @@ from online.evaluation.sources.log_format import parse_json
 from online.evaluation.sources.log_lines import is_header, is_log_line, parse_header
 from online.evaluation.sources.replay_source import ReadOptions, Source
 from online.evaluation.sources.vw_survey import LABELS, Survey, survey_file
-from online.io.csv_tables import open_csv
+from online.io.csv_tables import DELIMITERS, open_csv
 from online.io.parquet_tables import check_columns, is_parquet, name_columns, open_parquet
 from online.io.records import ReadLimits, open_text, suffix_of
 
@@ -35,6 +35,9 @@ SURVEYED_ROWS = 1_000  # at least, to find the columns of a table without a head
 TABLES = ("jsonl", "csv", "parquet")  # whose columns are looked at
 
 
+JSONL_ENDINGS = tuple(
+    f"{ending}{packed}" for ending in (".jsonl", ".json", ".ndjson") for packed in ("", ".gz", ".zst")
+)
 ENDINGS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".vw": "vw", ".dsjson": "dsjson"}
 
 
@@ -132,7 +135,9 @@ def _describe(name: str, reads: ReadOptions) -> Source:
             "Vowpal Wabbit's text, river:Phishing, sklearn:digits, or - for standard input"
         )
     first = "" if _find_named_format(path, reads) == "parquet" else read_first_line(path, reads.limits)
-    format = _find_named_format(path, reads) or _guess_format(first)
+    format = _find_named_format(path, reads) or _guess_format(first, reads.label)
+    if format == "jsonl":
+        check_first_line(first, path.name)
     if not first and format in ("online", "jsonl"):
         raise refuse_empty(name)
     if format == "online":
@@ -188,9 +193,14 @@ def _find_named_format(path: Path, reads: ReadOptions) -> str:
     return reads.format or ENDINGS.get(suffix_of(path), "parquet" if is_parquet(path) else "")
 
 
-def _guess_format(first: str) -> str:
-    """Return the format of a file whose name does not show it: `label |features` is Vowpal Wabbit's."""
+def _guess_format(first: str, label: str) -> str:
+    """Return the format of a file whose name does not show it: `label |features` is Vowpal Wabbit's.
+
+    label: a first line that names this column among others is the header of a table.
+    """
     if not is_json(first):
+        if label and any(label in [cell.strip(' "\r\n') for cell in first.split(each)][1:] for each in DELIMITERS):
+            return "csv"
         return "vw" if "|" in first and "," not in first.partition("|")[0] else "jsonl"
     try:
         line = parse_json(first, "", 1)
@@ -199,6 +209,19 @@ def _guess_format(first: str) -> str:
     if "_label_cost" in line:
         return "dsjson"
     return "online" if is_header(line) or is_log_line(line) else "jsonl"
+
+
+def check_first_line(first: str, name: str) -> None:
+    """Raise BadInput for a file that cannot be JSONL, with what it could be instead."""
+    if first.lstrip().startswith("["):
+        raise BadInput(
+            f"{name} is a JSON array; write one object a line (JSONL), for instance with `jq -c '.[]' {name} > rows.jsonl`"
+        ).because("log_unreadable")
+    if first and not is_json(first) and not name.endswith(JSONL_ENDINGS):
+        raise BadInput(
+            f"{name}, line 1 is no JSON; a table is read with --format csv, where its first line names the columns and --label one of "
+            "them; ARFF, LIBSVM and columns between spaces are not read: write them as CSV"
+        ).because("log_lines_invalid", line=1, problem="not_json", count=1)
 
 
 def refuse_empty(name: str) -> BadInput:
@@ -243,5 +266,6 @@ def find_input_kind(instance: Any, name: str) -> tuple[str, int]:
     if isinstance(instance, dict):
         return "table", 0
     raise BadInput(
-        f'{name}, line 1: expected {{"input": ..., "label": ...}} with a text, a list of numbers or an object as input'
+        f'{name}, line 1: expected {{"input": ..., "label": ...}} with a text, a list of numbers or an object as input; rows '
+        'whose names are columns, such as {"text": ..., "label": ...}, are read from CSV or Parquet'
     ).because("log_lines_invalid", line=1, problem="no_example", count=1)

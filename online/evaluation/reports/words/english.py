@@ -42,6 +42,7 @@ ENGLISH = {
     "reason.leading_zero": "one of its numbers begins with 0, so all are texts",
     "reason.decimal_commas": "its numbers are read with decimal commas",
     "reason.grouped_digits": "the commas in its numbers group their digits",
+    "reason.units": "its numbers are read without their unit, which is the same in every row",
     "reason.numbers": "it holds numbers",
     "reason.mixed": "it holds texts and numbers",
     "reason.truth_values": "it holds truth values",

@@ -43,6 +43,7 @@ GERMAN = {
     "reason.leading_zero": "eine ihrer Zahlen beginnt mit 0, deshalb sind alle Texte",
     "reason.decimal_commas": "ihre Zahlen werden mit Dezimalkomma gelesen",
     "reason.grouped_digits": "die Kommas in ihren Zahlen gliedern die Ziffern",
+    "reason.units": "ihre Zahlen werden ohne die Einheit gelesen, die in jeder Zeile dieselbe ist",
     "reason.numbers": "sie enthält Zahlen",
     "reason.mixed": "sie enthält Texte und Zahlen",
     "reason.truth_values": "sie enthält Wahrheitswerte",

@@ -84,6 +84,7 @@ export const reports: Messages['reports'] = {
       leading_zero: 'eine ihrer Zahlen beginnt mit 0, darum sind alle Texte',
       decimal_commas: 'ihre Zahlen haben Dezimalkommas',
       grouped_digits: 'Kommas gliedern die Ziffern ihrer Zahlen',
+      units: 'Zahlen mit derselben Einheit in jeder Zeile, ohne sie gelesen',
       numbers: 'sie enthält Zahlen',
       mixed: 'sie enthält Texte und Zahlen',
       truth_values: 'sie enthält Wahrheitswerte',

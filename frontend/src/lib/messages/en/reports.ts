@@ -85,6 +85,7 @@ export const reports = {
       leading_zero: 'one of its numbers begins with 0, so all are texts',
       decimal_commas: 'its numbers have decimal commas',
       grouped_digits: 'commas group the digits of its numbers',
+      units: 'numbers with the same unit in every row, read without it',
       numbers: 'it holds numbers',
       mixed: 'it holds texts and numbers',
       truth_values: 'it holds truth values',
