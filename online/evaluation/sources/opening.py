@@ -35,9 +35,9 @@ SURVEYED_ROWS = 1_000  # at least, to find the columns of a table without a head
 TABLES = ("jsonl", "csv", "parquet")  # whose columns are looked at
 
 
-JSONL_ENDINGS = tuple(
-    f"{ending}{packed}" for ending in (".jsonl", ".json", ".ndjson") for packed in ("", ".gz", ".zst")
-)
+PACKINGS = ("", ".gz", ".zst")
+JSON_LINES = tuple(f"{ending}{packed}" for ending in (".jsonl", ".ndjson") for packed in PACKINGS)
+JSON_TEXTS = tuple(f".json{packed}" for packed in PACKINGS)
 ENDINGS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".vw": "vw", ".dsjson": "dsjson"}
 
 
@@ -213,11 +213,11 @@ def _guess_format(first: str, label: str) -> str:
 
 def check_first_line(first: str, name: str) -> None:
     """Raise BadInput for a file that cannot be JSONL, with what it could be instead."""
-    if first.lstrip().startswith("["):
+    if first.lstrip().startswith("[") and not name.endswith(JSON_LINES):
         raise BadInput(
             f"{name} is a JSON array; write one object a line (JSONL), for instance with `jq -c '.[]' {name} > rows.jsonl`"
         ).because("log_unreadable")
-    if first and not is_json(first) and not name.endswith(JSONL_ENDINGS):
+    if first and not is_json(first) and not name.endswith((*JSON_LINES, *JSON_TEXTS)):
         raise BadInput(
             f"{name}, line 1 is no JSON; a table is read with --format csv, where its first line names the columns and --label one of "
             "them; ARFF, LIBSVM and columns between spaces are not read: write them as CSV"
