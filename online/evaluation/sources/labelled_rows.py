@@ -17,12 +17,14 @@ from online.errors import BadInput
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.datasets import open_dataset
 from online.evaluation.sources.log_format import parse_json
-from online.io.csv_tables import CsvFault, CsvTable, read_cell, read_label, read_rows
+from online.io.csv_tables import CsvFault, CsvTable, create_cell_reader, read_label, read_rows
 from online.io.json_names import find_name_given_twice
 from online.io.parquet_tables import open_parquet, plain_value, read_parquet_rows
 from online.io.records import ReadLimits
 from online.models.encoders.values import format_value
 from online.schemas.labels import name_label
+
+MOST_KNOWN = 1_000  # labels whose class is kept, so that it is named once
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +51,22 @@ def read_csv(
     table: CsvTable, label: str, bad: BadLines, at: Callable[[int], None] = lambda position: None
 ) -> Iterator[Row]:
     """at: is called at intervals with the bytes read."""
+    name, style = table.path.name, table.style_of(label)
+    known = dict[str, str]()  # the name of each class so far
+    readers = {each: create_cell_reader(table.style_of(each)) for each in table.names}
     for row in read_rows(table, at):
         if isinstance(row, CsvFault):
-            bad.add(f"{table.path.name}, line {row.line} {row.cause}", row.line, row.problem, row.count)
+            bad.add(f"{name}, line {row.line} {row.cause}", row.line, row.problem, row.count)
             continue
-        values = {
-            name: read_cell(cell, table.style_of(name)) for name, cell in row.cells.items() if cell and name != label
-        }
-        named = read_label(row.cells[label], table.style_of(label))
-        yield from build_row(row.line, values, named, values, f"{table.path.name}, line {row.line}", bad)
+        values = {each: readers[each](cell) for each, cell in row.cells.items() if cell and each != label}
+        cell = row.cells[label]
+        named = known.get(cell) or read_label(cell, style)
+        if not named:
+            yield from build_row(row.line, values, named, values, f"{name}, line {row.line}", bad)
+            continue
+        if len(known) < MOST_KNOWN:
+            known[cell] = named
+        yield Row(row.line, values, named, values)
 
 
 def refuse_label(name: str, label: str, columns: Sequence[str]) -> BadInput:
