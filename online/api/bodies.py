@@ -35,10 +35,8 @@ from online.settings.messages import plain_message
 T = TypeVar("T", bound=BaseModel)
 
 MAX_ECHO_CHARS = 80  # of an unknown field's name, in an error
-MIN_PARTS, PARTS_PER_INSTANCE = (
-    8_192,
-    8,
-)  # lists and objects of a document: one of 990,000 lists takes a second to parse
+# lists and objects of a document: one of 990,000 lists takes a second to parse
+MIN_PARTS, PARTS_PER_INSTANCE = 8_192, 8
 
 
 class Rows(msgspec.Struct, forbid_unknown_fields=True):

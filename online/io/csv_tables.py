@@ -271,11 +271,12 @@ def create_cell_reader(style: Style) -> Callable[[str], float | str | None]:
 
 
 def read_plain(cell: str) -> float | str | None:
+    """`read_cell` of the style "number": a pattern is compared only where Python reads more numbers than there are."""
     if cell[:1] in NUMBER_STARTS:
         try:
             number = float(cell)
         except ValueError:
-            return BOOLEANS.get(cell, cell) if cell else None
+            return cell
         if math.isfinite(number) and cell.isascii() and "_" not in cell:
             return number
     return read_cell(cell)

@@ -6,26 +6,24 @@ An answer that fails is an abstention, and an example that fails is refused. Nei
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from online.models.contract import Model
 from online.models.unseen import unwrap
 
-OURS = str(Path(__file__).parents[1])
+OURS = f"{Path(__file__).parents[1]}/"
 MOST_FRAMES = 6
 CANNOT_LEARN = "the estimator of this"  # begins the reason for which an example is refused where other code raised
 
 
 @dataclass(slots=True)
 class Failures:
-    """tried: how often it was asked. answers: how often it raised then. examples: how many it raised at.
+    """tried: how often it was asked. answers: how often it raised then. first: the first traceback, without our own frames.
 
-    first: the traceback of the first error, without our own frames.
+    Examples at which it raised are counted by their refusals, because each is tried more than once.
     """
 
     tried: int = 0
     answers: int = 0
-    examples: int = 0
     first: str = ""
 
     @property
@@ -39,9 +37,6 @@ class Failures:
 
     def note_example(self, error: Exception) -> None:
         self.first = self.first or describe_error(error)
-
-    def as_json(self) -> dict[str, Any]:
-        return {"answers": self.answers, "examples": self.examples, "first": self.first}
 
 
 def find_failures(model: Model) -> Failures | None:

@@ -104,7 +104,7 @@ class RecognisedColumn(Wire):
     treatment: Treatment = Field(description="What is done with it.")
     reads: str = Field(
         description="How it is written: of a date iso, dmy, mdy, ymd, named (3 May 2026) or compact (20260503); of "
-        "a number with a unit, the style of its digits."
+        "a number with a unit, how its digits are written, and the unit."
     )
 
 

@@ -14,7 +14,7 @@ from sqlmodel import Field, SQLModel
 from online.errors import NotFound
 from online.schemas.events import Event, EventKind
 from online.store.database.values import NO_TEXT
-from online.store.events import EVENTS, append_events, derive_event_id
+from online.store.events import EVENTS, GIVEN, append_events, derive_event_id
 from online.store.feedback import FEEDBACK, given_by
 from online.store.predictions import PREDICTIONS
 from online.store.refusals import REFUSALS
@@ -34,7 +34,6 @@ class ClassRow(SQLModel, table=True):
     active: bool
 
 
-CHANGES = ("retire", "restore", "retraction")  # kinds of events that name a class and teach nothing
 CLASSES: Any = ClassRow.__table__  # type: ignore[attr-defined]
 
 
@@ -84,7 +83,7 @@ def load_classes(connection: Connection, model: str, recipe: str) -> list[Listed
 def find_refused_classes(connection: Connection, model: str, recipe: str) -> dict[str, str]:
     """Class -> reason, of classes that a recipe could learn nothing of, such as those past its limit."""
     at = (REFUSALS.c.model == EVENTS.c.model) & (REFUSALS.c.offset == EVENTS.c.offset) & (REFUSALS.c.recipe == recipe)
-    naming = (EVENTS.c.model == model, EVENTS.c.label != "", EVENTS.c.kind.not_in(CHANGES))
+    naming = (EVENTS.c.model == model, EVENTS.c.label != "", EVENTS.c.kind.in_(GIVEN))
     refused = select(EVENTS.c.label, func.max(REFUSALS.c.reason)).join(REFUSALS, at).where(*naming)
     reasons: dict[str, str] = dict(connection.execute(refused.group_by(EVENTS.c.label)).all())
     if not reasons:

@@ -37,6 +37,7 @@ from online.store.database.meta import load_instance
 from online.store.database.values import index_only_where, insert_rows, now
 from online.store.repertoire.examples import add_examples, delete_examples
 
+GIVEN = ("label", "reward", "correction", "sums")  # kinds of a feedback's own event
 MAX_PAGE_BYTES = 1 << 26  # of the features of one page: sums of devices may take megabytes each
 EventSource = Literal["feedback", "repertoire", "operator"]
 

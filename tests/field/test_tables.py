@@ -15,7 +15,7 @@ from online.evaluation.reports.remarks import describe_columns
 from online.evaluation.reports.uploaded_log import replay_uploaded_log
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.column_choice import ColumnChoice
-from online.evaluation.sources.column_profile import ColumnProfile, profile_columns, read_instant
+from online.evaluation.sources.column_profile import ColumnProfile, create_treatment, profile_columns, read_instant
 from online.evaluation.sources.file_pieces import RowReader, cut_files, fit_files
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions, Source
@@ -188,9 +188,9 @@ def test_numbers_beside_a_unit_and_dates_in_words_are_read() -> None:
     source = open_source(str(path), LABELLED)
     found = {each.name: (each.kind, each.reads) for each in source.profile.columns}
     assert found == {
-        "price": ("number", "grouped"),
-        "share": ("number", "number"),
-        "weight": ("number", "number"),
+        "price": ("number", "grouped $"),
+        "share": ("number", "number %"),
+        "weight": ("number", "number kg"),
         "bought": ("date", "named"),
         "stamp": ("date", "compact"),
     }
@@ -217,6 +217,25 @@ def test_numbers_beside_a_unit_and_dates_in_words_are_read() -> None:
 def test_what_only_resembles_numbers_with_a_unit_stays_a_name(values: list[str]) -> None:
     [column] = profile_columns([{"x": value} for value in values]).columns
     assert column.reason != "units"
+
+
+def test_another_unit_behind_the_rows_that_were_looked_at_is_not_read_as_the_first() -> None:
+    profile = profile_columns([{"x": f"{n} kg"} for n in range(40)])
+    treat = create_treatment(profile)
+    assert [treat({"x": text})["x"] for text in ("7 kg", "7kg", "7 lb", "7", "7 %", "heavy")] == [
+        *(7.0, 7.0),
+        *("7 lb", "7", "7 %", "heavy"),
+    ]
+
+
+def test_a_format_that_is_named_is_not_doubted(tmp_path: Path) -> None:
+    path = tmp_path / "rows.txt"
+    path.write_text("oops\n" + '{"input": {"x": 1}, "label": "a"}\n' * 9)
+    named = ReadOptions(format="jsonl", max_bad_ratio=0.5)
+    report = run_replay(path, "majority", named).report()
+    assert (report.examples, report.bad) == (9, 1)
+    with pytest.raises(BadInput, match=r"rows.txt, line 1 is no JSON; a table is read with --format csv"):
+        open_source(str(path), ReadOptions(max_bad_ratio=0.5))
 
 
 @pytest.mark.parametrize(

@@ -4195,7 +4195,7 @@ export interface components {
             treatment: "read" | "left_out" | "parsed" | "input" | "spread" | "time";
             /**
              * Reads
-             * @description How it is written: of a date iso, dmy, mdy, ymd, named (3 May 2026) or compact (20260503); of a number with a unit, the style of its digits.
+             * @description How it is written: of a date iso, dmy, mdy, ymd, named (3 May 2026) or compact (20260503); of a number with a unit, how its digits are written, and the unit.
              */
             reads: string;
         };

@@ -109,7 +109,7 @@ test.each([
   ['a first line that names them', 'sep=;\nsize;side\n1,5;left\n2,5;right\n', 'sides.csv'],
 ])('cells are cut where the service cuts them: %s', async (_, text, name) => {
   const table = await previewLog(csv(text, name));
-  expect([table.columns, table.label]).toEqual([['size', 'side'], 'side']);
+  expect([table.columns, table.label, table.rowCount]).toEqual([['size', 'side'], 'side', 2]);
   expect(table.rows).toEqual([
     { cells: ['1,5', 'left'], problem: null },
     { cells: ['2,5', 'right'], problem: null },

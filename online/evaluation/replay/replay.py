@@ -16,9 +16,10 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice, repeat
 from pathlib import Path
+from typing import Any
 
 from online.errors import BadInput, OnlineError
 from online.evaluation.replay.baseline import BaselineModel, create_baseline, find_remedies
@@ -158,10 +159,10 @@ class Replay:
 
     def _check_failures(self) -> None:
         """Raise BadInput if the code around which the model is built has never answered, or never learned."""
-        found = self._find_failures()
+        found = self._failures
         if found.is_total:
             raise BadInput(f"{self.candidate.name} raised an error for each of {found.tried:,} answers.\n{found.first}")
-        if found.examples and found.examples == self.events:
+        if 0 < self._count_failed_examples() == self.events:
             raise BadInput(f"{self.candidate.name} raised an error at each of {self.events:,} examples.\n{found.first}")
 
     @contextmanager
@@ -177,10 +178,19 @@ class Replay:
             at = f"{self.candidate.name} raised an error while it {what}, near example {max(self.examples, 1):,}"
             raise BadInput(f"{at}.\n{describe_error(error)}") from error
 
-    def _find_failures(self) -> Failures:
-        found = find_failures(self.training.model) or Failures()
-        refused = sum(reason.startswith(CANNOT_LEARN) for reason in self.training.refused.values())
-        return replace(found, examples=refused)
+    @property
+    def _failures(self) -> Failures:
+        return find_failures(self.training.model) or Failures()
+
+    def _count_failed_examples(self) -> int:
+        return sum(reason.startswith(CANNOT_LEARN) for reason in self.training.refused.values())
+
+    def _describe_failures(self) -> dict[str, Any]:
+        """What `ReplayReport.errors` holds."""
+        found = self._failures
+        if not found.first:
+            return {}
+        return {"answers": found.answers, "examples": self._count_failed_examples(), "first": found.first}
 
     def _judge(self) -> list[Loss]:
         """Score the outcomes of what was learned."""
@@ -417,7 +427,6 @@ class Replay:
         self.training.observe_pending()
         leads = self.score.leads()
         rate = round(self.examples / self.model_seconds, 1) if self.model_seconds else 0.0
-        failures = self._find_failures()
         return ReplayReport(
             self.candidate.name or self.candidate.kind,
             self.candidate.kind,
@@ -445,7 +454,7 @@ class Replay:
             self.outside,
             self.targets_outside,
             **self.bad.gaps.as_figures(),
-            errors=failures.as_json() if failures.first else {},
+            errors=self._describe_failures(),
         )
 
 

@@ -14,12 +14,8 @@ from online.evaluation.sources.bad_lines import LogGaps
 from online.evaluation.sources.column_choice import MAX_NAMED
 from online.evaluation.sources.column_profile import ColumnProfile
 
-AS_WRITTEN = (
-    "leading_zero",
-    "decimal_commas",
-    "grouped_digits",
-    "units",
-)  # how numbers are written, where that is said
+# how numbers are written, where that is said
+AS_WRITTEN = ("leading_zero", "decimal_commas", "grouped_digits", "units")
 MIN_JUDGED = 100  # answers; with fewer, an interval may be wider than 20 points
 MAX_REFUSED = 0.01  # share of examples that were not learned from which it is said
 LEAST_ANSWERED = 0.5  # share of answers below which it is said

@@ -17,12 +17,13 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from functools import partial
 from itertools import pairwise
 from typing import Any, Literal, cast
 
 from online.io.csv_tables import Style, read_cell
+from online.io.instants import find_day
 from online.schemas.reports import ColumnKind, Reason, Treatment
 
 Input = Literal["text", "vector", "table"]
@@ -39,14 +40,12 @@ CAMEL_ID = re.compile(r"[a-z](?:Id|ID)\Z")
 ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?\s?(?:Z|[+-]\d\d:?\d\d)?)?")
 CLOCK = r"(?:,?[ T](\d{1,2}):(\d\d)(?::(\d\d))?(?:\s?([AaPp])\.?[Mm]\.?)?)?"
 OTHER_DATE = re.compile(rf"(\d{{1,4}})([./-])(\d{{1,2}})\2(\d{{2,4}}){CLOCK}")
-DAY_FIRST = re.compile(
-    rf"(\d{{1,2}})(?:st|nd|rd|th|\.)?[-\s/]([^\W\d]{{3,9}})\.?,?[-\s/](\d{{4}}){CLOCK}"
-)  # 3 May 2026, 03-May-2026
+# 3 May 2026, 03-May-2026
+DAY_FIRST = re.compile(rf"(\d{{1,2}})(?:st|nd|rd|th|\.)?[-\s/]([^\W\d]{{3,9}})\.?,?[-\s/](\d{{4}}){CLOCK}")
 MONTH_FIRST = re.compile(rf"([^\W\d]{{3,9}})\.?\s(\d{{1,2}})(?:st|nd|rd|th)?,?\s(\d{{4}}){CLOCK}")  # May 3, 2026
 MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 GERMAN_MONTHS = {"mär": 3, "mrz": 3, "mai": 5, "okt": 10, "dez": 12}
-COMPACT = (19_000_101, 21_001_231)  # the numbers that may be a date: 20260503
-LEAST_UNITS = 10  # different numbers with one unit: fewer are names of categories
+LEAST_NUMBERS = 10  # different ones, with one unit or as dates: fewer are names of categories
 UNIT_SIGNS = "$€£¥₹%‰°"
 WITH_UNIT = re.compile(
     rf"([+-]?)([{UNIT_SIGNS}]|[A-Z]{{3}}\s)?\s?([+-]?\d[\d.,]*)\s?([{UNIT_SIGNS}]?[^\W\d_]{{0,8}}(?:/[^\W\d_]{{1,4}})?)"
@@ -64,8 +63,8 @@ STYLED: Mapping[str, Reason] = {
 class ColumnProfile:
     """One column. reason: what shows its kind.
 
-    reads: of a date, how it is written: iso, dmy, mdy, ymd, named (3 May 2026) or compact (20260503); of a number with a unit, the style
-    of its digits, as in io/csv_tables.py.
+    reads: of a date, how it is written: iso, dmy, mdy, ymd, named (3 May 2026) or compact (20260503); of a number with a unit, how its
+    digits are, as in io/csv_tables.py, and the unit: "grouped $".
     """
 
     name: str
@@ -152,8 +151,8 @@ def profile_column(name: str, given: Sequence[Any], rows: int, style: str = "") 
 def profile_texts(name: str, texts: Sequence[str], rows: int) -> ColumnProfile:
     if how := find_date_format(texts):
         return ColumnProfile(name, "date", "dates", reads=how)
-    if style := find_unit_style(texts):
-        return ColumnProfile(name, "number", "units", reads=style)
+    if reads := find_unit(texts):
+        return ColumnProfile(name, "number", "units", reads=reads)
     if identifier := find_identifier(name, texts, rows):
         return identifier
     if holds_texts(texts):
@@ -161,16 +160,23 @@ def profile_texts(name: str, texts: Sequence[str], rows: int) -> ColumnProfile:
     return ColumnProfile(name, "category", "names")
 
 
-def find_unit_style(texts: Sequence[str]) -> str:
-    """Return how the digits are written of numbers that all have the same unit; "" where they are no such numbers."""
-    found = [WITH_UNIT.fullmatch(text) for text in texts]
-    units = {(match[2], match[4]) if match else None for match in found}
-    if len(units) > 1 or None in units or units == {(None, "")} or len({*texts}) < LEAST_UNITS:
+def find_unit(texts: Sequence[str]) -> str:
+    """Return how numbers with a unit are read, see `ColumnProfile`; "" where they have none, or not all the same."""
+    found = [split_unit(text) for text in texts]
+    units = {unit for _, unit in found}
+    unit = units.pop()
+    if units or not unit or len({*texts}) < LEAST_NUMBERS:
         return ""
-    numbers = [match[3] for match in found if match]
     styles = ("number", "grouped", "comma", "comma_grouped")
-    fitting = (style for style in styles if all(read_digits(number, style) is not None for number in numbers))
-    return next(fitting, "")
+    fitting = (each for each in styles if all(read_digits(digits, each) is not None for digits, _ in found))
+    style = next(fitting, "")
+    return f"{style} {unit}" if style else ""
+
+
+def split_unit(text: str) -> tuple[str, str]:
+    """Return the digits of a number, with its sign, and the unit beside it; ("", "") for any other text."""
+    match = WITH_UNIT.fullmatch(text)
+    return (f"{match[1]}{match[3]}", f"{match[2] or ''}{match[4]}") if match else ("", "")
 
 
 def read_digits(text: str, style: str) -> float | None:
@@ -178,18 +184,18 @@ def read_digits(text: str, style: str) -> float | None:
     return read if isinstance(read, float) else None
 
 
-def parse_units(value: Any, style: str) -> Any:
-    """Return the number that stands beside a unit. What is none, in a row behind those that were looked at, stays as it is."""
-    match = WITH_UNIT.fullmatch(value) if isinstance(value, str) else None
-    number = None if match is None else read_digits(f"{match[1]}{match[3]}", style)
+def parse_units(value: Any, reads: str) -> Any:
+    """Return the number beside a unit. What is none, or has another unit, in a row behind those that were looked at, stays."""
+    style, _, unit = reads.partition(" ")
+    digits, found = split_unit(value) if isinstance(value, str) else ("", "")
+    number = read_digits(digits, style) if found == unit else None
     return value if number is None else number
 
 
 def are_compact_dates(values: Sequence[Any]) -> bool:
     """Whether numbers are dates such as 20260503. A number beside others that are none is not."""
-    if len({*values}) < LEAST_UNITS or not COMPACT[0] <= min(values) <= max(values) <= COMPACT[1]:
-        return False
-    return all(read_instant(value, "compact") is not None for value in {*values})
+    different = {*map(float, values)}
+    return len(different) >= LEAST_NUMBERS and all(find_day(value) is not None for value in different)
 
 
 def is_vector(value: Any) -> bool:
@@ -332,16 +338,18 @@ def create_treatment(profile: TableProfile) -> Callable[[Any], Any]:
         treat_row = partial(join_texts, inputs)
     elif profile.input == "vector":
         treat_row = partial(join_numbers, inputs)
-    units = {each.name: each.reads for each in profile.columns if each.reason == "units" and profile.input != "text"}
+    units = {each.name: each.reads for each in profile.columns if each.reason == "units"}
+    if units and profile.input != "text":
+        treat_row = partial(treat_numbers, units, treat_row)
+    return lambda instance: treat_row(instance) if isinstance(instance, dict) else instance
 
-    def treat(instance: Any) -> Any:
-        if not isinstance(instance, dict):
-            return instance
-        return treat_row(
-            {**instance, **{name: parse_units(instance[name], units[name]) for name in units if name in instance}}
-        )
 
-    return treat
+def treat_numbers(
+    units: Mapping[str, str], treat_row: Callable[[Mapping[str, Any]], Any], row: Mapping[str, Any]
+) -> Any:
+    """Treat a row whose numbers with a unit are read first. units: how each of these columns is read."""
+    read = {name: parse_units(row[name], reads) for name, reads in units.items() if name in row}
+    return treat_row({**row, **read})
 
 
 def join_texts(names: Sequence[str], row: Mapping[str, Any]) -> str | None:
@@ -400,7 +408,8 @@ def read_instant(value: Any, how: str) -> datetime | None:
     """Return the time that a text, or a number such as 20260503, names; one without a zone is UTC. None if it names none."""
     try:
         if how == "compact":
-            return datetime.strptime(f"{value:.0f}", "%Y%m%d").replace(tzinfo=UTC) if value == int(value) else None
+            day = find_day(float(value))
+            return None if day is None else datetime.combine(day, time(), UTC)
         if how == "iso":
             read = datetime.fromisoformat(value.strip().replace(",", ".").replace(" Z", "Z"))
             return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)

@@ -134,10 +134,11 @@ def _describe(name: str, reads: ReadOptions) -> Source:
             f"there is no file {name}; give a log, JSONL, a CSV with --label COLUMN, Parquet, "
             "Vowpal Wabbit's text, river:Phishing, sklearn:digits, or - for standard input"
         )
-    first = "" if _find_named_format(path, reads) == "parquet" else read_first_line(path, reads.limits)
-    format = _find_named_format(path, reads) or _guess_format(first, reads.label)
-    if format == "jsonl":
-        check_first_line(first, path.name)
+    named = _find_named_format(path, reads)
+    first = "" if named == "parquet" else read_first_line(path, reads.limits)
+    format = named or _guess_format(first, reads.label)
+    if not named and format == "jsonl":
+        check_first_line(first, name)
     if not first and format in ("online", "jsonl"):
         raise refuse_empty(name)
     if format == "online":
@@ -217,7 +218,7 @@ def check_first_line(first: str, name: str) -> None:
         raise BadInput(
             f"{name} is a JSON array; write one object a line (JSONL), for instance with `jq -c '.[]' {name} > rows.jsonl`"
         ).because("log_unreadable")
-    if first and not is_json(first) and not name.endswith((*JSON_LINES, *JSON_TEXTS)):
+    if first and not is_json(first) and not name.endswith((*JSON_LINES, *JSON_TEXTS)) and name != "-":
         raise BadInput(
             f"{name}, line 1 is no JSON; a table is read with --format csv, where its first line names the columns and --label one of "
             "them; ARFF, LIBSVM and columns between spaces are not read: write them as CSV"

@@ -20,7 +20,7 @@ from online.store.conversations.conversations import CONVERSATIONS, make_title
 from online.store.conversations.turns import TURNS, delete_turns
 from online.store.database.values import NO_TEXT
 from online.store.deletion.event_expiry import load_expiry, save_expiry
-from online.store.events import EVENTS, derive_event_id, lock_log, void_at
+from online.store.events import EVENTS, GIVEN, derive_event_id, lock_log, void_at
 from online.store.external_messages import delete_messages
 from online.store.feedback import FEEDBACK
 from online.store.inbox import forget_items
@@ -29,7 +29,6 @@ from online.store.refusals import REFUSALS
 from online.store.shadow_answers import SHADOW_ANSWERS
 from online.store.usage.ratings import count_until, forget_ratings
 
-GIVEN = ("label", "reward", "correction", "sums")  # kinds of a feedback's own event
 NO_TITLE = "…"  # of a conversation whose first question is gone
 
 

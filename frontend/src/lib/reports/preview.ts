@@ -65,8 +65,10 @@ export async function previewLog(file: File): Promise<Preview> {
   if (/\.zst$/i.test(file.name))
     return { ...NOTHING, format: isCsv ? 'CSV' : 'unknown', isTable: isCsv };
   const start = await readStart(file, isCompressed);
-  const found = isCsv ? previewTable(start) : previewLines(name, start);
-  return { ...found, ...countRows(start, isCompressed ? null : file.size, isCsv ? 1 : 0) };
+  const size = isCompressed ? null : file.size;
+  if (!isCsv) return { ...previewLines(name, start), ...countRows(start, size, 0) };
+  const [skipped, delimiter] = findDelimiter(linesOf(start));
+  return { ...previewTable(start, skipped, delimiter), ...countRows(start, size, skipped + 1) };
 }
 
 async function readStart(file: File, isCompressed: boolean): Promise<Start> {
@@ -107,8 +109,7 @@ function countRows(start: Start, size: number | null, headers: number) {
   return { rowCount: Math.round((size / bytes) * lines), isExact: false };
 }
 
-function previewTable(start: Start): Preview {
-  const [skipped, delimiter] = findDelimiter(linesOf(start));
+function previewTable(start: Start, skipped: number, delimiter: string): Preview {
   const records = recordsOf(start, delimiter).slice(skipped, skipped + MAX_ROWS + 1);
   const [header, ...rows] = records;
   const columns = header === undefined ? [] : parseCells(header, delimiter);
@@ -120,7 +121,7 @@ function previewTable(start: Start): Preview {
 
 /** How many lines stand before the header (`sep=;`), and the delimiter, which cuts the first rows alike. */
 function findDelimiter(lines: string[]): [number, string] {
-  const named = /^"?sep=(.)"?$/i.exec(lines[0]?.trim() ?? '')?.[1];
+  const named = /^"?sep=(.)"?$/.exec(lines[0]?.trim() ?? '')?.[1];
   if (named !== undefined) return [1, named];
   const shown = lines.slice(0, DETECTED_ROWS);
   const rated = DELIMITERS.map((delimiter): [string, number, number] => {

@@ -182,7 +182,7 @@ ENGLISH = {
     # what to do next
     "next.nothing": "Nothing needs to be done: go on collecting feedback, and look at the report again.",
     "next.mend": "Look into what is said above before you rely on these figures.",
-    "next.errors": "Correct the code that raised, and replay again: the first traceback is with the numbers of this replay.",
+    "next.errors": "Correct the code that raised, and replay again: `online replay` prints the first traceback.",
     "next.limit": "Raise the option `{option}` of {name}, and replay again.",
     "next.refused": "See why these examples were not learned before you rely on these figures.",
     "next.collect": "Collect about {count:more judged answer|more judged answers} before you decide anything.",

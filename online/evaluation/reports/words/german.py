@@ -197,8 +197,8 @@ GERMAN = {
     "next.nothing": "Es ist nichts zu tun: Sammeln Sie weiter Rückmeldungen, und sehen Sie später wieder nach.",
     "next.mend": "Gehen Sie dem nach, was oben steht, bevor Sie sich auf diese Zahlen verlassen.",
     "next.errors": (
-        "Berichtigen Sie den Code, der die Fehler ausgelöst hat, und spielen Sie das Log noch einmal ab: Das erste Traceback steht bei den "
-        "Zahlen dieser Wiedergabe."
+        "Berichtigen Sie den Code, der die Fehler ausgelöst hat, und spielen Sie das Log noch einmal ab: `online replay` zeigt das erste "
+        "Traceback."
     ),
     "next.limit": "Erhöhen Sie die Option `{option}` von {name}, und spielen Sie das Log noch einmal ab.",
     "next.refused": "Sehen Sie nach, warum diese Beispiele nicht gelernt wurden, bevor Sie sich auf diese Zahlen verlassen.",
