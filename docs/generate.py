@@ -146,10 +146,11 @@ def rest_page() -> str:
 
 
 def access_page() -> str:
-    from online.api.auth.scopes import ROUTES, RPCS
+    from online.api.app import ROUTES
+    from online.api.auth.scopes import RPCS
     from online.schemas.access.callers import SCOPE_HELP
 
-    routes = [[f"`{method} {escape_cell(path)}`", access_cell(access)] for (method, path), access in ROUTES.items()]
+    routes = [[f"`{each.method} {escape_cell(each.path)}`", access_cell(each.access)] for each in ROUTES]
     rpcs = [[f"`{name}`", access_cell(access)] for name, access in RPCS.items()]
     return (
         "# Who may do what\n\n"

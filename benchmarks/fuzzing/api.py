@@ -32,7 +32,7 @@ from benchmarks.fuzzing.seeded_service import (
     view_others,
 )
 from benchmarks.service import BenchmarkError, Service, running_service
-from online.api.auth.scopes import ROUTES
+from online.api.app import ROUTES
 from online.schemas.access.callers import SCOPES
 
 SCHEMATHESIS = "schemathesis>=4,<5"
@@ -109,7 +109,7 @@ def closed_operations(document: dict[str, Any], access: str) -> list[str]:
     """Return the operations that a caller may not use, as schemathesis calls them."""
     granted = {"open": (*SCOPES, "anybody", "signed URL", "own keys"), "anonymous": ("anybody",)}
     allowed = granted.get(access, (*KEY_SCOPES, "anybody"))
-    needed = {(method, unnamed(path)): scope for (method, path), scope in ROUTES.items()}
+    needed = {(route.method, unnamed(route.path)): route.access for route in ROUTES}
     operations = [(method.upper(), path) for path, methods in document["paths"].items() for method in methods]
     return [f"{method} {path}" for method, path in operations if needed[method, unnamed(path)] not in allowed]
 

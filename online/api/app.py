@@ -13,11 +13,10 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.routing import APIRoute
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -30,9 +29,8 @@ from online.api.auth.callers import Callers
 from online.api.auth.cookies import Cookies
 from online.api.auth.exposure import check_exposure
 from online.api.auth.keys import KeyTable
-from online.api.auth.scopes import check_table, require_scope
 from online.api.http.direct import DirectPredictions
-from online.api.http.dispatch import FastPath, fast_handlers
+from online.api.http.dispatch import FastPath, list_handlers
 from online.api.integrations import routes as integrations
 from online.api.integrations.langfuse import Langfuse
 from online.api.integrations.open_webui import OpenWebui
@@ -64,6 +62,7 @@ from online.api.rest import (
 from online.api.rest.curating import inbox, review
 from online.api.rest.exchange import cohorts, deltas, exports, learner_files, text_encoder
 from online.api.rest.operating import alerts, devices, usage
+from online.api.routes import RouteTable
 from online.api.signed_urls import SignedUrls
 from online.api.tensorflow import rest as tensorflow
 from online.api.web.branding import load_branding
@@ -110,14 +109,14 @@ MODULES = (
     session,
     key_routes,
     holder_routes,
+    unmatched,  # last: what no other route matches
 )
+ROUTES = RouteTable(module.router for module in MODULES)
 REFUSAL_HEADERS = {
     401: {"WWW-Authenticate": "Bearer"},
     415: {"Accept-Encoding": ACCEPTED},
     429: {"Retry-After": "1"},
 }
-# answers with secrets, or with the words of one user, are never compressed
-UNCOMPRESSED = (conversations, feedback_links, session, key_routes, holder_routes)
 
 NO_FREE_FILES = errno.EMFILE, errno.ENFILE
 
@@ -141,7 +140,8 @@ class Application(FastAPI):
         for middleware in reversed(self.user_middleware):
             stack = middleware.cls(stack, *middleware.args, **middleware.kwargs)
         settings = self.state.runtime.settings
-        return WidgetAccess(BrowserHeaders(ErrorResponses(stack, self.exception_handlers), settings), settings)
+        inner = BrowserHeaders(ErrorResponses(stack, self.exception_handlers), settings)
+        return WidgetAccess(inner, settings, ROUTES.find_widget_methods)
 
 
 def create_app(
@@ -169,15 +169,15 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    app.add_middleware(Compression, routes=list_compressed())
-    app.add_middleware(FastPath, handlers=fast_handlers(runtime, tensorflow.DIALECT))
+    app.add_middleware(Compression, routes=[*ROUTES.list_compressed(), "/openapi.json"])
+    app.add_middleware(FastPath, handlers=list_handlers(ROUTES, runtime), runtime=runtime)
     app.add_middleware(ContentDecoding)
     callers = Callers(settings, KeyTable(runtime.workspace.store), Cookies(settings, runtime.workspace.keys))
     check_exposure(settings, callers)
-    app.state.callers, app.state.rates = callers, runtime.rates
+    app.state.callers, app.state.rates, app.state.routes = callers, runtime.rates, ROUTES
     memory = CallerMemory(callers)
     app.add_middleware(Authentication, memory=memory, rates=app.state.rates)
-    app.state.direct = DirectPredictions(runtime, memory, app.state.rates, browser_headers(settings))
+    app.state.direct = DirectPredictions(runtime, memory, app.state.rates, browser_headers(settings), ROUTES)
     app.add_middleware(HeadRequests)
     app.add_middleware(PathPrefix, settings=settings)
     if settings.cors_origins:
@@ -191,12 +191,9 @@ def create_app(
     app.add_middleware(BrowserRules, settings=settings)  # added last: it comes first
     app.state.server_pages = ServerPages(branding, pages.STATIC)
     _compose(app, runtime)
-    for module in MODULES:
-        app.include_router(module.router, dependencies=[Depends(require_scope)])
-    app.include_router(unmatched.router)
-    check_table([*(route for module in MODULES for route in module.router.routes), *unmatched.router.routes])
+    ROUTES.include_in(app)
     _handle_errors(app, runtime)
-    openapi.add_schemas(app)
+    openapi.add_schemas(app, ROUTES.list_bodies())
     pages.add_pages(app, branding)
     return app
 
@@ -215,13 +212,6 @@ async def _lifespan(runtime: Runtime, app: FastAPI) -> AsyncIterator[None]:
         if grpc_server is not None:
             await grpc_server.stop()
         await runtime.stop()
-
-
-def list_compressed() -> list[str]:
-    """The routes whose answers may be compressed."""
-    modules = [module for module in MODULES if module not in UNCOMPRESSED]
-    paths = [route.path for module in modules for route in module.router.routes if isinstance(route, APIRoute)]
-    return [*paths, "/openapi.json"]
 
 
 def _create_grpc_server(runtime: Runtime, callers: Callers, rates: RateLimits) -> "GrpcServer | None":

@@ -5,69 +5,24 @@ app.openapi() --once, in a thread--> bytes --and the path prefix of the request-
 
 import asyncio
 import json
+from collections.abc import Iterable
 
 from fastapi import FastAPI, Request, Response
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse, JSONResponse
+from pydantic import BaseModel
 
 from online.api.middleware.browser_rules import POLICY, hash_inline, page_policy
-from online.schemas.access.inbox import AssignRequest, DecideRequest, DismissRequest, UndoRequest
-from online.schemas.access.sessions import NewKeyRequest, RotateKeyRequest, SignInRequest
-from online.schemas.chat import ChatRequest
-from online.schemas.conversations import ConversationChange, ShareRequest
-from online.schemas.exchange.cohorts import (
-    CohortParameters,
-    JoinRequest,
-    SharesMessage,
-    UnmaskingMessage,
-    ValuesMessage,
-)
-from online.schemas.feedback import FeedbackRequest, LinkedFeedback
-from online.schemas.integrations import OpenWebuiEvent, Score
-from online.schemas.jobs import BatchPredictRequest
-from online.schemas.predict import PredictRequest
-from online.schemas.replies import EditReply, NewReplyRequest
-from online.schemas.versions import EndQuarantine, FreezeRequest, LabelRequest, RollbackRequest
-
-PARSED_BODIES = (
-    PredictRequest,
-    ConversationChange,
-    ShareRequest,
-    BatchPredictRequest,
-    EditReply,
-    FeedbackRequest,
-    EndQuarantine,
-    FreezeRequest,
-    LabelRequest,
-    NewReplyRequest,
-    RollbackRequest,
-    ChatRequest,
-    LinkedFeedback,
-    OpenWebuiEvent,
-    Score,
-    SignInRequest,
-    NewKeyRequest,
-    RotateKeyRequest,
-    DecideRequest,
-    UndoRequest,
-    AssignRequest,
-    DismissRequest,
-    CohortParameters,
-    JoinRequest,
-    SharesMessage,
-    ValuesMessage,
-    UnmaskingMessage,
-)
 
 
-def add_schemas(app: FastAPI) -> None:
-    """Add the schemas of `request_body` entries to the document: FastAPI does not see these bodies."""
+def add_schemas(app: FastAPI, bodies: Iterable[type[BaseModel]]) -> None:
+    """Add the schemas of bodies to the document that handlers parse themselves: FastAPI does not see them."""
     generate = app.openapi
 
     def openapi() -> dict[str, object]:
         document = generate()
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        for model in PARSED_BODIES:
+        for model in bodies:
             schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas.update(schema.pop("$defs", {}))
             schemas[model.__name__] = schema

@@ -8,6 +8,7 @@ modules depend on no other protocol.
                         --other shape---> dialect.predict --> an answer in the other protocol's shape
 """
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
 
-from online.api.dependencies import RuntimeDep
+from online.api.dependencies import ROUTE_HEADER, RuntimeDep
 from online.errors import BadInput, NotFound
 from online.schemas.access.callers import Caller
 from online.serving.live import LiveModel
@@ -23,6 +24,7 @@ from online.serving.model_runtime import ModelRuntime
 from online.serving.versions import VersionSelector
 
 Document = Mapping[str, Any]
+MAX_INT64 = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,6 @@ class Dialect:
         parse: the JSON object in a body, and whether it is in the native shape. Raises BadInput.
         predict: the answer to a parsed body.
         version_statuses: the states of all versions, for the status route.
-        select_version: the version that a path names. Raises BadInput.
         unknown_predict_model: the error of predict for an unknown model.
         unknown_status_model: the error of the status route for an unknown model.
         version_errors: a context that replaces the errors of a version that cannot be requested.
@@ -45,7 +46,6 @@ class Dialect:
     parse: Callable[[bytes], tuple[Document, bool]]
     predict: Callable[[ModelRuntime, VersionSelector, Document, Caller], Awaitable[Response]]
     version_statuses: Callable[[LiveModel], list[dict[str, Any]]]
-    select_version: Callable[[Request], VersionSelector]
     unknown_predict_model: Callable[[str, VersionSelector, Iterable[str]], NotFound]
     unknown_status_model: Callable[[str, Iterable[str]], NotFound]
     version_errors: Callable[[], AbstractContextManager[None]]
@@ -61,8 +61,25 @@ DialectDep = Annotated[Dialect, Depends(get_dialect)]
 
 
 async def get_selector(request: Request, dialect: DialectDep) -> VersionSelector:
-    """The version that the path names. Raises BadInput."""
-    return dialect.select_version(request)
+    """The version that the path or the header X-Route selects. Raises BadInput for a version that is not a number."""
+    version, label = (request.path_params.get(name) for name in ("version", "label"))
+    if version is None and label is None:
+        return select_by_header(request)
+    return VersionSelector(None if version is None else parse_version(request, version, dialect), label, None)
+
+
+def select_by_header(request: Request) -> VersionSelector:
+    """The version of a path that names none: the live one, or the canary for its share of the values of X-Route."""
+    return VersionSelector(None, None, request.headers.get(ROUTE_HEADER))
+
+
+def parse_version(request: Request, text: str, dialect: Dialect) -> int:
+    """Raises BadInput."""
+    if not re.fullmatch("[0-9]+", text):
+        raise dialect.malformed(request)
+    if len(text) > len(str(MAX_INT64)) or int(text) > MAX_INT64:
+        raise BadInput(f"Failed to convert version: {text[:40]} to numeric.")
+    return int(text)
 
 
 SelectorDep = Annotated[VersionSelector, Depends(get_selector)]

@@ -40,6 +40,12 @@ class Used:
     instances: int = 0
     bytes: int = 0
 
+    def add(self, requests: int, instances: int, bytes: int) -> None:
+        """Count more, or less: never below nothing, where a new minute has begun meanwhile."""
+        self.requests = max(0, self.requests + requests)
+        self.instances = max(0, self.instances + instances)
+        self.bytes = max(0, self.bytes + bytes)
+
 
 class RateLimits:
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
@@ -56,8 +62,17 @@ class RateLimits:
         """Count what a caller sends. Raises QuotaExceeded, and counts nothing."""
         if caller.id in UNLIMITED:
             return
-        for name, quota in self._quotas(caller):
-            self._count(name, quota, requests, instances, bytes)
+        counted = [(self._find(name), quota) for name, quota in self._quotas(caller)]
+        for used, quota in counted:
+            self._refuse_excess(used, quota, requests, instances, bytes)
+        for used, _ in counted:
+            used.add(requests, instances, bytes)
+
+    def take_back(self, caller: Caller, requests: int, instances: int, bytes: int) -> None:
+        """Count a request no more that is counted again elsewhere."""
+        if caller.id not in UNLIMITED:
+            for name, _ in self._quotas(caller):
+                self._find(name).add(-requests, -instances, -bytes)
 
     def has_room(self, caller: Caller, bytes: int) -> bool:
         """Whether a caller may send one more request with so many bytes; counts nothing."""
@@ -98,17 +113,14 @@ class RateLimits:
             raise self._refuse("requests", 1, most, "sign_ins_per_minute")
         used.requests += 1
 
-    def _count(self, name: str, quota: Quota, requests: int, instances: int, bytes: int) -> None:
-        used = self._find(name)
+    def _refuse_excess(self, used: Used, quota: Quota, requests: int, instances: int, bytes: int) -> None:
+        """Raises QuotaExceeded."""
         if requests and used.requests + requests > quota.requests:
             raise self._refuse("requests", requests, quota.requests, quota.settings[0])
         if instances and used.instances + instances > quota.instances:
             raise self._refuse("instances", instances, quota.instances, quota.settings[1])
         if bytes and used.bytes + bytes > quota.bytes:
             raise self._refuse("bytes", bytes, quota.bytes, quota.settings[2])
-        used.requests += requests
-        used.instances += instances
-        used.bytes += bytes
 
     def _find(self, name: str) -> Used:
         """What was counted of a caller or an address in the present minute."""

@@ -5379,103 +5379,6 @@ export interface components {
             exclude?: string[];
         };
         /**
-         * ConversationChange
-         * @description What is left out stays as it is.
-         */
-        ConversationChange: {
-            /**
-             * Title
-             * @description One line of at most 80 characters.
-             * @default null
-             */
-            title?: string | null;
-            /**
-             * Pinned
-             * @description Whether it stands at the top of the list.
-             * @default null
-             */
-            pinned?: boolean | null;
-        };
-        /** ShareRequest */
-        ShareRequest: {
-            /**
-             * Until
-             * @description The prediction_id of the last turn that is shared, with those that it follows. Default: the newest turn.
-             * @default null
-             */
-            until?: string | null;
-        };
-        /**
-         * BatchPredictRequest
-         * @description A file of instances and a folder for the results. Both must be inside a folder of the setting `job_folders`.
-         */
-        BatchPredictRequest: {
-            /**
-             * Input
-             * @description A file in JSONL, CSV or Parquet; .gz and .zst are decompressed.
-             */
-            input: string;
-            /**
-             * Output
-             * @description A folder that is new or empty, or belongs to this job.
-             */
-            output: string;
-            /**
-             * Version
-             * @description A number or a version label, which is resolved once, when the job starts.
-             * @default latest
-             */
-            version?: number | string;
-            /**
-             * Key
-             * @description The field that is written with each prediction, instead of the instance.
-             * @default
-             */
-            key?: string;
-            /**
-             * Format
-             * @description Default: by the ending of the input, or JSONL.
-             * @default
-             * @enum {string}
-             */
-            format?: "" | "jsonl" | "csv" | "parquet";
-            /**
-             * Shards
-             * @description The number of result files.
-             * @default 4
-             */
-            shards?: number;
-            /**
-             * Max Bad Ratio
-             * @description The largest share of rows that may fail.
-             * @default 0.5
-             */
-            max_bad_ratio?: number;
-        };
-        /**
-         * EditReply
-         * @description The fields of a reply to change; fields that are left out stay.
-         */
-        EditReply: {
-            /**
-             * Text
-             * @description The new text. The id and everything that was learned about the reply stay.
-             * @default null
-             */
-            text?: string | null;
-            /**
-             * Examples
-             * @description Example questions to add.
-             */
-            examples?: string[];
-            /**
-             * Active
-             * @description False retires the reply, true restores it.
-             * @default null
-             */
-            active?: boolean | null;
-        };
-        /**
          * FeedbackItem
          * @description One feedback: exactly one of reward, label and correction, about a prediction or about an input.
          */
@@ -5546,72 +5449,6 @@ export interface components {
         FeedbackRequest: {
             /** Feedback */
             feedback: components["schemas"]["FeedbackItem"][];
-        };
-        /** EndQuarantine */
-        EndQuarantine: {
-            /**
-             * Outcome
-             * @enum {string}
-             */
-            outcome: "learned" | "dropped";
-        };
-        /** FreezeRequest */
-        FreezeRequest: {
-            /**
-             * Reason
-             * @default
-             */
-            reason?: string;
-        };
-        /** LabelRequest */
-        LabelRequest: {
-            /**
-             * Version
-             * @description A number or another version label.
-             */
-            version: string | number;
-            /**
-             * Percent
-             * @description Of the canary: its share of the traffic.
-             * @default 0
-             */
-            percent?: number;
-        };
-        /**
-         * NewReplyRequest
-         * @description A request to add a reply.
-         */
-        NewReplyRequest: {
-            /** Text */
-            text: string;
-            /** Examples */
-            examples?: string[];
-            /**
-             * Id
-             * @default null
-             */
-            id?: string | null;
-        };
-        /** RollbackRequest */
-        RollbackRequest: {
-            /**
-             * Version
-             * @description A number or a version label.
-             * @default previous
-             */
-            version?: string | number;
-            /**
-             * Freeze
-             * @description Also stop learning, so that no newer version goes live until the model is thawed.
-             * @default false
-             */
-            freeze?: boolean;
-            /**
-             * Reason
-             * @description Of the freeze.
-             * @default
-             */
-            reason?: string;
         };
         /** ChatMessage */
         ChatMessage: {
@@ -5690,6 +5527,44 @@ export interface components {
             } | null;
         };
         /**
+         * NewReplyRequest
+         * @description A request to add a reply.
+         */
+        NewReplyRequest: {
+            /** Text */
+            text: string;
+            /** Examples */
+            examples?: string[];
+            /**
+             * Id
+             * @default null
+             */
+            id?: string | null;
+        };
+        /**
+         * EditReply
+         * @description The fields of a reply to change; fields that are left out stay.
+         */
+        EditReply: {
+            /**
+             * Text
+             * @description The new text. The id and everything that was learned about the reply stay.
+             * @default null
+             */
+            text?: string | null;
+            /**
+             * Examples
+             * @description Example questions to add.
+             */
+            examples?: string[];
+            /**
+             * Active
+             * @description False retires the reply, true restores it.
+             * @default null
+             */
+            active?: boolean | null;
+        };
+        /**
          * LinkedFeedback
          * @description Feedback about the prediction of a feedback_url: exactly one of reward, label and correction.
          */
@@ -5724,6 +5599,33 @@ export interface components {
              * @default null
              */
             comment?: string | null;
+        };
+        /**
+         * ConversationChange
+         * @description What is left out stays as it is.
+         */
+        ConversationChange: {
+            /**
+             * Title
+             * @description One line of at most 80 characters.
+             * @default null
+             */
+            title?: string | null;
+            /**
+             * Pinned
+             * @description Whether it stands at the top of the list.
+             * @default null
+             */
+            pinned?: boolean | null;
+        };
+        /** ShareRequest */
+        ShareRequest: {
+            /**
+             * Until
+             * @description The prediction_id of the last turn that is shared, with those that it follows. Default: the newest turn.
+             * @default null
+             */
+            until?: string | null;
         };
         /** OpenWebuiSubject */
         OpenWebuiSubject: {
@@ -5780,41 +5682,103 @@ export interface components {
                 [key: string]: unknown;
             } | null;
         };
-        /** SignInRequest */
-        SignInRequest: {
+        /** RollbackRequest */
+        RollbackRequest: {
+            /**
+             * Version
+             * @description A number or a version label.
+             * @default previous
+             */
+            version?: string | number;
+            /**
+             * Freeze
+             * @description Also stop learning, so that no newer version goes live until the model is thawed.
+             * @default false
+             */
+            freeze?: boolean;
+            /**
+             * Reason
+             * @description Of the freeze.
+             * @default
+             */
+            reason?: string;
+        };
+        /** LabelRequest */
+        LabelRequest: {
+            /**
+             * Version
+             * @description A number or another version label.
+             */
+            version: string | number;
+            /**
+             * Percent
+             * @description Of the canary: its share of the traffic.
+             * @default 0
+             */
+            percent?: number;
+        };
+        /** FreezeRequest */
+        FreezeRequest: {
+            /**
+             * Reason
+             * @default
+             */
+            reason?: string;
+        };
+        /** EndQuarantine */
+        EndQuarantine: {
+            /**
+             * Outcome
+             * @enum {string}
+             */
+            outcome: "learned" | "dropped";
+        };
+        /**
+         * BatchPredictRequest
+         * @description A file of instances and a folder for the results. Both must be inside a folder of the setting `job_folders`.
+         */
+        BatchPredictRequest: {
+            /**
+             * Input
+             * @description A file in JSONL, CSV or Parquet; .gz and .zst are decompressed.
+             */
+            input: string;
+            /**
+             * Output
+             * @description A folder that is new or empty, or belongs to this job.
+             */
+            output: string;
+            /**
+             * Version
+             * @description A number or a version label, which is resolved once, when the job starts.
+             * @default latest
+             */
+            version?: number | string;
             /**
              * Key
-             * @description An API key, or the admin key.
+             * @description The field that is written with each prediction, instead of the instance.
+             * @default
              */
-            key: string;
-        };
-        /** NewKeyRequest */
-        NewKeyRequest: {
-            /** Name */
-            name: string;
-            /** Scopes */
-            scopes: ("predict" | "feedback" | "teach" | "curate" | "operate" | "erase" | "keys" | "impersonate")[];
+            key?: string;
             /**
-             * Models
-             * @description The only models that it may use. Default: all.
-             * @default null
+             * Format
+             * @description Default: by the ending of the input, or JSONL.
+             * @default
+             * @enum {string}
              */
-            models?: string[] | null;
+            format?: "" | "jsonl" | "csv" | "parquet";
             /**
-             * Expires Days
-             * @description Days until it expires. Default: never.
-             * @default null
+             * Shards
+             * @description The number of result files.
+             * @default 4
              */
-            expires_days?: number | null;
-        };
-        /** RotateKeyRequest */
-        RotateKeyRequest: {
+            shards?: number;
             /**
-             * Grace Hours
-             * @description Hours for which the old key is still accepted.
-             * @default 24
+             * Max Bad Ratio
+             * @description The largest share of rows that may fail.
+             * @default 0.5
              */
-            grace_hours?: number;
+            max_bad_ratio?: number;
         };
         /**
          * DecideRequest
@@ -5922,6 +5886,42 @@ export interface components {
             seeds: {
                 [key: string]: string;
             };
+        };
+        /** SignInRequest */
+        SignInRequest: {
+            /**
+             * Key
+             * @description An API key, or the admin key.
+             */
+            key: string;
+        };
+        /** NewKeyRequest */
+        NewKeyRequest: {
+            /** Name */
+            name: string;
+            /** Scopes */
+            scopes: ("predict" | "feedback" | "teach" | "curate" | "operate" | "erase" | "keys" | "impersonate")[];
+            /**
+             * Models
+             * @description The only models that it may use. Default: all.
+             * @default null
+             */
+            models?: string[] | null;
+            /**
+             * Expires Days
+             * @description Days until it expires. Default: never.
+             * @default null
+             */
+            expires_days?: number | null;
+        };
+        /** RotateKeyRequest */
+        RotateKeyRequest: {
+            /**
+             * Grace Hours
+             * @description Hours for which the old key is still accepted.
+             * @default 24
+             */
+            grace_hours?: number;
         };
     };
     responses: never;

@@ -31,7 +31,7 @@ from online.settings import Settings, reveal
 ADMIN_ID = "admin"
 VISITOR = "visitor:"  # how the ids of visitors begin
 OPEN_SCOPES: tuple[callers.Scope, ...] = ("predict", "feedback", "teach", "curate", "impersonate")
-SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})  # that change nothing
 BEARER = "bearer "
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 INVALID_KEY = "the key is not valid: it is misspelt, revoked or expired"

@@ -2,22 +2,23 @@
 
 from collections.abc import Sequence
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 from sqlalchemy import Connection
 
 from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep
-from online.api.responses import ERROR_RESPONSES, json_response, live_headers
+from online.api.responses import json_response, live_headers
+from online.api.routes import Router
 from online.schemas.access.standing import HolderInfo, HoldersAnswer
 from online.serving.model_runtime import ModelRuntime
 from online.store.callers.standing import StandingRow, count_given, count_states, list_standings
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router(compressed=False)
 
 MAX_LISTED = 200
 
 
-@router.get("/v1/models/{model}/callers", response_model=HoldersAnswer)
+@router.get("/v1/models/{model}/callers", "operate", response_model=HoldersAnswer)
 async def list_callers(model: ModelDep) -> Response:
     """The callers that are not trusted: those set apart first, then the newest."""
     name = model.spec.name
@@ -43,13 +44,13 @@ def describe(connection: Connection, model: str, rows: Sequence[StandingRow]) ->
     ]
 
 
-@router.post("/v1/models/{model}/callers/{holder}:release", response_model=HolderInfo)
+@router.post("/v1/models/{model}/callers/{holder}:release", "operate", response_model=HolderInfo)
 async def release_caller(model: ModelDep, caller: CallerDep, holder: str) -> Response:
     """Vouch for a caller: what is held of it is learned, and the review leaves it alone."""
     return await answer_with(model, await model.holders.release(holder, caller.id))
 
 
-@router.post("/v1/models/{model}/callers/{holder}:drop", response_model=HolderInfo)
+@router.post("/v1/models/{model}/callers/{holder}:drop", "operate", response_model=HolderInfo)
 async def drop_caller(model: ModelDep, caller: CallerDep, holder: str) -> Response:
     """Retract all feedback of a caller, exactly and for good; what it says from now on is held."""
     return await answer_with(model, await model.holders.drop(holder, caller.id))

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from online.api.audit import follow, record
 from online.api.auth.key_changes import NewKey, create_key, describe_key, find_active, revoke_key, rotate_key
@@ -12,16 +12,17 @@ from online.api.auth.keys import KeyTable, utc_now
 from online.api.auth.scopes import CallerDep
 from online.api.bodies import read_body_as
 from online.api.dependencies import RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response, request_body
+from online.api.responses import json_response
+from online.api.routes import Router
 from online.errors import Forbidden
 from online.schemas.access.callers import Caller
 from online.schemas.access.sessions import CreatedKey, KeysAnswer, NewKeyRequest, RotateKeyRequest
 from online.store.callers.api_keys import ApiKeyRow, load_keys
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router(compressed=False)
 
 
-@router.get("/v1/keys", response_model=KeysAnswer)
+@router.get("/v1/keys", "keys", response_model=KeysAnswer)
 async def list_keys(runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Every key, revoked and expired ones too. The keys themselves are not stored.
 
@@ -32,7 +33,7 @@ async def list_keys(runtime: RuntimeDep, caller: CallerDep) -> Response:
     return json_response({"keys": [describe_key(row).model_dump() for row in shown]})
 
 
-@router.post("/v1/keys", status_code=201, response_model=CreatedKey, openapi_extra=request_body(NewKeyRequest))
+@router.post("/v1/keys", "keys", status_code=201, response_model=CreatedKey, body=NewKeyRequest)
 async def add_key(request: Request, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Create a key. The answer shows it once."""
     parsed = await read_body_as(request, NewKeyRequest, runtime.settings)
@@ -44,7 +45,7 @@ async def add_key(request: Request, runtime: RuntimeDep, caller: CallerDep) -> R
     return await show_once(request, new, 201)
 
 
-@router.delete("/v1/keys/{id}", status_code=204)
+@router.delete("/v1/keys/{id}", "keys", status_code=204)
 async def delete_key(request: Request, runtime: RuntimeDep, caller: CallerDep, id: str) -> Response:
     """Revoke a key, by its id or name. Every server refuses it from then on."""
     store = runtime.workspace.store
@@ -55,9 +56,7 @@ async def delete_key(request: Request, runtime: RuntimeDep, caller: CallerDep, i
     return Response(status_code=204)
 
 
-@router.post(
-    "/v1/keys/{id}:rotate", status_code=201, response_model=CreatedKey, openapi_extra=request_body(RotateKeyRequest)
-)
+@router.post("/v1/keys/{id}:rotate", "keys", status_code=201, response_model=CreatedKey, body=RotateKeyRequest)
 async def replace_key(request: Request, runtime: RuntimeDep, caller: CallerDep, id: str) -> Response:
     """Create a new key with the name, scopes and models of this one, which stays valid for `grace_hours`."""
     parsed = await read_body_as(request, RotateKeyRequest, runtime.settings)

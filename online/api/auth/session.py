@@ -7,7 +7,7 @@ DELETE  sign out
 
 from dataclasses import replace
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from online.api.audit import record
 from online.api.auth.callers import Callers, read_credentials
@@ -15,18 +15,19 @@ from online.api.auth.cookies import SESSION_COOKIE, parse_cookies
 from online.api.auth.scopes import CallerDep
 from online.api.bodies import read_body_as
 from online.api.dependencies import RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response, request_body
+from online.api.responses import json_response
+from online.api.routes import Router
 from online.errors import Unauthorized
 from online.schemas.access.callers import SCOPES, Caller
 from online.schemas.access.sessions import SessionAnswer, SignInRequest
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router(compressed=False)
 
 PATH = "/v1/session"
 HEADERS = {"Cache-Control": "no-store"}
 
 
-@router.get(PATH, response_model=SessionAnswer)
+@router.get(PATH, "anybody", widget=True, response_model=SessionAnswer)
 async def get_session(request: Request, caller: CallerDep) -> Response:
     """Who the page speaks for, and what it may do. A new visitor gets a cookie, where there are visitors; the widget on a page
     of `widget_origins` gets a token instead."""
@@ -43,7 +44,7 @@ async def get_session(request: Request, caller: CallerDep) -> Response:
     return response
 
 
-@router.post(PATH, response_model=SessionAnswer, openapi_extra=request_body(SignInRequest))
+@router.post(PATH, "anybody", response_model=SessionAnswer, body=SignInRequest)
 async def sign_in(request: Request, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Sign in with a key: a cookie that no script can read stands for it, for 12 hours."""
     callers: Callers = request.app.state.callers
@@ -61,7 +62,7 @@ async def sign_in(request: Request, runtime: RuntimeDep, caller: CallerDep) -> R
     return response
 
 
-@router.delete(PATH, response_model=SessionAnswer)
+@router.delete(PATH, "anybody", response_model=SessionAnswer)
 async def sign_out(request: Request) -> Response:
     """Sign out: the cookie is deleted."""
     callers: Callers = request.app.state.callers

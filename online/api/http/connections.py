@@ -22,7 +22,7 @@ from http import HTTPStatus
 
 from online.api.auth.locality import is_loopback
 from online.api.http.direct import DirectPredictions
-from online.api.http.protocol import CHECK_EVERY_S, Connection
+from online.api.http.protocol import CHECK_EVERY_S, Connection, ConnectionHooks
 from online.settings import Settings
 from online.telemetry import Metrics, OutageLog
 
@@ -57,16 +57,15 @@ class Connections:
         self, settings: Settings, metrics: Metrics, max_files: int, direct: DirectPredictions | None = None
     ) -> None:
         """max_files: the number of files that the process may open. direct: answers what need not go through ASGI."""
-        self.direct = direct
         self.most = min(settings.max_connections, max(max_files - SPARE_FILES, max_files // 2))
         self.most_per_address = settings.max_connections_per_address
         self.request_read_timeout_s = settings.request_read_timeout_s
         self.answer_read_timeout_s = settings.answer_read_timeout_s
-        self.create_protocol = partial(Connection, self)
-        self.create_inner_protocol = partial(Connection, self, is_inner=True)
+        hooks = ConnectionHooks(self.admit, self.release, metrics, direct)
+        self.create_protocol = partial(Connection, hooks)
+        self.create_inner_protocol = partial(Connection, hooks, is_inner=True)
         self.open = set[Connection]()
         self.by_address = Counter[str]()
-        self.metrics = metrics
         self._refused = OutageLog(log, "connections refused")
 
     def admit(self, connection: Connection) -> HTTPStatus | None:

@@ -7,21 +7,22 @@
     batcher --one model call, one write to the journal--> answer() --one write--> the connection
 
 Every other request, and everything that is not plain about such a request, goes through the application: `begin` returns False
-before it has changed anything but the count of requests. So errors are worded in one place, and the answers are the same bytes (a test compares them).
+before it has changed anything. So errors are worded in one place, and the answers are the same bytes (a test compares them).
 """
 
+import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 import orjson
 
 from online.api.auth.authentication import CallerMemory
-from online.api.auth.scopes import check_scope
+from online.api.auth.scopes import Access, check_scope
 from online.api.bodies import decode_rows
 from online.api.middleware.content_codings import is_coded
+from online.api.routes import Route
 from online.errors import OnlineError
 from online.models import Answer
 from online.models.encoders.rows import VectorEncoder
@@ -32,13 +33,11 @@ from online.serving.rates import LARGE_BYTES, RateLimits
 from online.serving.runtime import Runtime
 from online.serving.versions import ServedVersion
 
-if TYPE_CHECKING:
-    from online.api.http.protocol import Connection
-
 log = logging.getLogger("online.api")
 
 Headers = Sequence[tuple[bytes, bytes]]
 CLOSE: Headers = ((b"connection", b"close"),)
+NO_HEADERS: Headers = ()
 ORIGIN = b"origin"
 
 
@@ -57,19 +56,23 @@ class DirectRequest(PendingRequest):
     """
 
     __slots__ = (
-        "connection",
+        "default_headers",
         "disconnected",
         "endpoint",
         "keep_alive",
         "more_body",
+        "respond",
         "response_complete",
         "response_started",
         "started_at",
     )
     message_event = NoEvent()
 
-    def __init__(self, connection: "Connection", endpoint: "Endpoint") -> None:
-        self.connection, self.endpoint = connection, endpoint
+    def __init__(
+        self, endpoint: "Endpoint", respond: Callable[["DirectRequest", bytes], None], default_headers: Headers
+    ) -> None:
+        """respond: sends the whole response over the connection. default_headers: of every response of the server."""
+        self.endpoint, self.respond, self.default_headers = endpoint, respond, default_headers
         self.more_body, self.keep_alive = True, True
         self.response_started = self.response_complete = self.disconnected = False
         self.started_at = 0.0
@@ -91,10 +94,11 @@ class DirectRequest(PendingRequest):
 class Endpoint:
     """The predict route of one model of vectors."""
 
-    def __init__(self, model: ModelRuntime, direct: "DirectPredictions") -> None:
+    def __init__(self, model: ModelRuntime, direct: "DirectPredictions", access: Access) -> None:
+        self.access = access
         self.model, self.direct, self.name = model, direct, model.spec.name
         self.predictor, self.kind = model.predictor, model.spec.kind
-        self._head, self._head_of = b"", (model.live.current, list[tuple[bytes, bytes]]())
+        self._head, self._head_of = b"", (model.live.current, NO_HEADERS)
         self._instances, self._seconds = 0, list[float]()  # of the requests that this round of the event loop answers
 
     def admits(self, address: str, headers: Headers, length: int) -> bool:
@@ -105,7 +109,7 @@ class Endpoint:
         return caller is not None and not rates.is_paced(caller) and rates.has_room(caller, length)
 
     def begin(self, request: DirectRequest, address: str, headers: Headers, body: bytes) -> bool:
-        """Queue a request. Returns False if it has to go through the application, which may count it a second time."""
+        """Queue a request. Returns False, and counts nothing, if it has to go through the application."""
         started = time.perf_counter()
         direct, predictor = self.direct, self.predictor
         caller = direct.memory.recall(address, headers)
@@ -120,10 +124,14 @@ class Endpoint:
         if not predictor.is_plain or (rows := decode_rows(body)) is None or not predictor.pack(rows):
             return False
         try:
-            check_scope(caller, "predict", self.name)
+            check_scope(caller, self.access, self.name)
             direct.rates.check(caller, 1, len(rows.rows), len(body))
-            predictor.submit(request, rows, caller.acts_for(None))
         except OnlineError:  # it is refused again there, with all that belongs to the answer
+            return False
+        try:
+            predictor.submit(request, rows, caller.acts_for(None))
+        except OnlineError:  # there, it is also counted again
+            direct.rates.take_back(caller, 1, len(rows.rows), len(body))
             return False
         request.started_at = started
         return True
@@ -138,7 +146,7 @@ class Endpoint:
             "model_version": str(served.version),
             "learned_until": served.learned_until,
         }
-        default_headers = request.connection.server_state.default_headers
+        default_headers = request.default_headers
         if self._head_of[0] is not served or self._head_of[1] is not default_headers:
             self._head_of = served, default_headers
             self._head = self._build_head(HTTPStatus.OK, served, default_headers)
@@ -154,7 +162,7 @@ class Endpoint:
             log.error("a prediction failed", exc_info=error)
             request.keep_alive = False
         self.model.metrics.refused.labels(str(int(status))).inc()
-        default_headers = request.connection.server_state.default_headers
+        default_headers = request.default_headers
         head = self._build_head(status, self.model.live.current, (*default_headers, *(() if is_known else CLOSE)))
         if not request.response_complete:
             self._send(request, head, {"error": text})
@@ -169,11 +177,11 @@ class Endpoint:
     @staticmethod
     def _send(request: DirectRequest, head: bytes, content: object) -> None:
         body = orjson.dumps(content)
-        request.connection.complete(request, b"%b%d\r\n\r\n%b" % (head, len(body), body))
+        request.respond(request, b"%b%d\r\n\r\n%b" % (head, len(body), body))
 
     def _count(self, request: DirectRequest) -> None:
         if not self._seconds:
-            request.connection.loop.call_soon(self._observe_answered)
+            asyncio.get_running_loop().call_soon(self._observe_answered)
         self._seconds.append(time.perf_counter() - request.started_at)
         self._instances += len(request.inputs)
 
@@ -186,7 +194,12 @@ class DirectPredictions:
     """The predict routes of one process that are answered directly. endpoints: by the path as it is sent."""
 
     def __init__(
-        self, runtime: Runtime, memory: CallerMemory, rates: RateLimits, headers: Mapping[bytes, bytes]
+        self,
+        runtime: Runtime,
+        memory: CallerMemory,
+        rates: RateLimits,
+        headers: Mapping[bytes, bytes],
+        routes: Iterable[Route],
     ) -> None:
         """headers: of every answer."""
         self.memory, self.rates, self.headers = memory, rates, headers
@@ -194,7 +207,9 @@ class DirectPredictions:
         self.max_body_bytes = runtime.settings.max_body_bytes
         self.large_bytes = min(LARGE_BYTES, self.max_body_bytes)
         self.endpoints = {
-            f"/v1/models/{name}:predict".encode(): Endpoint(model, self)
+            route.path.format(model=name).encode(): Endpoint(model, self, route.access)
+            for route in routes
+            if route.takes_rows
             for name, model in runtime.models.items()
             if isinstance(model.live.encoder_config.encoder, VectorEncoder)
         }

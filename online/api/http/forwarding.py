@@ -8,7 +8,6 @@ machine only, whose users are trusted anyway (auth.py).
 """
 
 import json
-import re
 from collections.abc import Iterable
 
 import httpx
@@ -18,12 +17,10 @@ from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-PREDICTION_PATHS = re.compile(
-    r"/v1/models/[^/]+(/(versions|labels)/[^/]+)?:(predict|classify|regress)"
-    r"|/v2/models/[^/]+(/versions/[^/]+)?/infer"
-    r"|/v1/chat/completions"
-)
-LIVENESS_PATH = "/healthz"
+from online.api.middleware.paths import ProxyPrefixes
+from online.api.routes import RouteTable
+from online.settings import Settings
+
 CALLER_HEADER = b"x-online-caller"
 CONNECTION_HEADERS = frozenset(  # they belong to one connection; every sender sets its own `date`
     b"connection keep-alive proxy-connection te trailer transfer-encoding upgrade expect date".split()
@@ -36,18 +33,21 @@ Headers = Iterable[tuple[bytes, bytes]]
 class Forwarder:
     """Middleware of the other workers: forwards what only the first worker can answer."""
 
-    def __init__(self, app: ASGIApp, port: int) -> None:
+    def __init__(self, app: ASGIApp, port: int, routes: RouteTable, settings: Settings) -> None:
         """port: the loopback port of the first worker."""
-        self.app, self.port = app, port
+        self.app, self.port, self.routes, self.prefixes = app, port, routes, ProxyPrefixes(settings)
         limits = httpx.Limits(max_connections=None, keepalive_expiry=KEEP_ALIVE_S)
         self._transport = httpx.AsyncHTTPTransport(limits=limits, trust_env=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or is_answered_here(scope["method"], scope["path"]):
+        if scope["type"] != "http" or self.is_answered_here(scope):
             await self.app(scope, receive, send)
             return
         response = await self._forward(Request(scope, receive))
         await response(scope, receive, send)
+
+    def is_answered_here(self, scope: Scope) -> bool:
+        return self.routes.is_answered_by_every_worker(scope["method"], self.prefixes.route_path(scope))
 
     async def _forward(self, request: Request) -> JSONResponse | StreamingResponse:
         try:
@@ -83,10 +83,6 @@ class ForwardedCaller:
                 client, scheme = json.loads(callers[-1])
                 scope["client"], scope["scheme"] = tuple(client), scheme
         await self.app(scope, receive, send)
-
-
-def is_answered_here(method: str, path: str) -> bool:
-    return (method == "POST" and PREDICTION_PATHS.fullmatch(path) is not None) or path == LIVENESS_PATH
 
 
 def end_to_end_headers(headers: Headers) -> list[tuple[bytes, bytes]]:

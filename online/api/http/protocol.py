@@ -19,19 +19,18 @@ import asyncio
 import json
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httptools
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from online.api.http.direct import DirectRequest, Endpoint
-
-if TYPE_CHECKING:
-    from online.api.http.connections import Connections
+from online.api.http.direct import DirectPredictions, DirectRequest, Endpoint
+from online.telemetry import Metrics
 
 CHECK_EVERY_S = 1.0  # how often `Connections` looks at each connection
 MIN_BYTES_PER_S = 10_000
@@ -48,6 +47,20 @@ UPGRADE_HEADERS = (b"upgrade", b"connection", b"http2-settings")
 CLOSE_AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: without the minutes in which the kernel tries to send the rest
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectionHooks:
+    """What a connection asks of those who count all of them.
+
+    admit: count a new connection; the status to refuse it with, or None. release: count it no more. direct: answers what need
+    not go through the application.
+    """
+
+    admit: "Callable[[Connection], HTTPStatus | None]"
+    release: "Callable[[Connection], None]"
+    metrics: Metrics
+    direct: DirectPredictions | None = None
+
+
 class Connection(HttpToolsProtocol):
     """uvicorn's connection, which also knows since when its client keeps it waiting.
 
@@ -62,10 +75,10 @@ class Connection(HttpToolsProtocol):
     protocol and has a body.
     """
 
-    def __init__(self, limits: "Connections", is_inner: bool = False, **context: Any) -> None:
+    def __init__(self, hooks: ConnectionHooks, is_inner: bool = False, **context: Any) -> None:
         """is_inner: whether other workers forward requests of their callers over it."""
         super().__init__(**context)
-        self.limits, self.direct = limits, None if is_inner else limits.direct
+        self.hooks, self.direct = hooks, None if is_inner else hooks.direct
         self.idle_since: float | None = None
         self.arriving: DirectRequest | None = None
         self.chunks: list[bytes] = []
@@ -85,11 +98,11 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
         self.reading_since = self.loop.time()
-        if (status := self.limits.admit(self)) is not None:
+        if (status := self.hooks.admit(self)) is not None:
             self.refuse(status)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.limits.release(self)
+        self.hooks.release(self)
         if self.answering is not None:  # uvicorn ends `cycle` only, and the other would write to what is closed
             self.answering.disconnected = True
             self.answering.message_event.set()
@@ -172,7 +185,7 @@ class Connection(HttpToolsProtocol):
         if self.reading_since is None:
             self.reading_since, self.received_bytes = self.loop.time(), 1
         if len(self.pipeline) >= MAX_PIPELINED:
-            self.limits.metrics.refused.labels(str(int(HTTPStatus.TOO_MANY_REQUESTS))).inc()
+            self.hooks.metrics.refused.labels(str(int(HTTPStatus.TOO_MANY_REQUESTS))).inc()
             self.abort()
             raise ValueError(f"more than {MAX_PIPELINED} requests wait for their turn")  # ends the parser
         self.url, self.headers, self.expect_100_continue = b"", [], False
@@ -202,7 +215,7 @@ class Connection(HttpToolsProtocol):
             and (endpoint := self.direct.endpoints.get(self.url)) is not None
             and self._is_plain()
         ):
-            self.arriving = self.cycle = DirectRequest(self, endpoint)  # type: ignore[assignment]
+            self.arriving = self.cycle = DirectRequest(endpoint, self.complete, self.server_state.default_headers)  # type: ignore[assignment]
         else:
             self._begin_asgi()
 
@@ -280,7 +293,7 @@ class Connection(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Answer what the parser could not read, unless the request is refused already."""
         if not self.transport.is_closing() and self.refused_since is None:
-            self.limits.metrics.refused.labels(str(int(HTTPStatus.BAD_REQUEST))).inc()
+            self.hooks.metrics.refused.labels(str(int(HTTPStatus.BAD_REQUEST))).inc()
             super().send_400_response(msg)
 
     def on_message_complete(self) -> None:
@@ -363,7 +376,7 @@ class Connection(HttpToolsProtocol):
         cycle = self.cycle
         if cycle is None or cycle.response_complete or (cycle.more_body and not cycle.response_started):
             self.transport.write(REFUSALS[status])
-        self.limits.metrics.refused.labels(str(int(status))).inc()
+        self.hooks.metrics.refused.labels(str(int(status))).inc()
 
 
 def has_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:

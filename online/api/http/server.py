@@ -131,4 +131,5 @@ def run(settings: Settings, listener: socket.socket, with_learner: bool, when_re
 def run_beside(settings: Settings, listener: socket.socket, first_port: int, worker: int) -> None:
     """Serve predictions beside the first worker. first_port: where it accepts forwarded requests. worker: its number."""
     app = create_app(settings, with_learner=False, is_primary=False, worker=worker)
-    Server(Forwarder(app, first_port), app.state.runtime, app.state.direct, [listener], lambda: None).run_all()
+    forwarder = Forwarder(app, first_port, app.state.routes, settings)
+    Server(forwarder, app.state.runtime, app.state.direct, [listener], lambda: None).run_all()

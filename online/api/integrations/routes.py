@@ -10,14 +10,15 @@ of Langfuse   POST /api/public/otel/v1/traces          traces that they send too
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 from pydantic_core import from_json
 
 from online.api.bodies import parse_as, read_body_as, read_json
 from online.api.dependencies import RuntimeDep
 from online.api.integrations.langfuse import Langfuse, SavedScore, score_id
 from online.api.integrations.open_webui import OpenWebui
-from online.api.responses import ERROR_RESPONSES, json_response, request_body
+from online.api.responses import json_response
+from online.api.routes import Router
 from online.errors import BadInput, NotFound, TooLarge, Unavailable
 from online.schemas.integrations import IntegrationAnswer, OpenWebuiEvent, Score, ScoreEvents
 from online.settings import Settings
@@ -29,14 +30,15 @@ LANGFUSE_SERVED = (
     "GET /api/public/projects"
 )
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 
 @router.post(
     "/integrations/open-webui",
+    "anybody",
     status_code=202,
     response_model=IntegrationAnswer,
-    openapi_extra=request_body(OpenWebuiEvent),
+    body=OpenWebuiEvent,
 )
 async def receive_open_webui_event(request: Request, runtime: RuntimeDep) -> Response:
     """Receive an event of an Open WebUI. For feedback, its present state there is copied here; other events are ignored."""
@@ -73,7 +75,7 @@ async def get_langfuse(request: Request) -> Langfuse:
 LangfuseDep = Annotated[Langfuse, Depends(get_langfuse)]
 
 
-@router.post("/api/public/scores", response_model=IntegrationAnswer, openapi_extra=request_body(Score))
+@router.post("/api/public/scores", "own keys", response_model=IntegrationAnswer, body=Score)
 async def save_score(request: Request, runtime: RuntimeDep, langfuse: LangfuseDep) -> Response:
     """Save a thumb, in Langfuse's shape. A second request with the same id replaces it.
 
@@ -111,7 +113,7 @@ def describe_list(saved: list[SavedScore]) -> Response:
     return json_response({**counts, "errors": errors, "scores": scores}, 207)
 
 
-@router.post("/api/public/ingestion", include_in_schema=False)
+@router.post("/api/public/ingestion", "own keys", include_in_schema=False)
 async def ingest(request: Request, runtime: RuntimeDep, langfuse: LangfuseDep) -> Response:
     """Save the scores among the events of Langfuse's older clients. Traces, and what belongs to them, are discarded."""
     events = (await read_body_as(request, ScoreEvents, runtime.settings)).batch
@@ -124,26 +126,26 @@ async def ingest(request: Request, runtime: RuntimeDep, langfuse: LangfuseDep) -
     return json_response({"successes": [{"id": event.id, "status": 201} for event in kept], "errors": errors}, 207)
 
 
-@router.delete("/api/public/scores/{id}", response_model=IntegrationAnswer)
+@router.delete("/api/public/scores/{id}", "own keys", response_model=IntegrationAnswer)
 async def delete_score(id: str, langfuse: LangfuseDep) -> Response:
     """Retract a thumb of LibreChat."""
     return json_response({"id": id, "status": await langfuse.delete(id)})
 
 
-@router.post("/api/public/otel/v1/traces", include_in_schema=False)
+@router.post("/api/public/otel/v1/traces", "own keys", include_in_schema=False)
 async def discard_traces(langfuse: LangfuseDep) -> Response:
     """LibreChat sends no thumbs unless it sends traces too."""
     return json_response({})
 
 
-@router.get("/api/public/projects", include_in_schema=False)
+@router.get("/api/public/projects", "own keys", include_in_schema=False)
 async def list_projects(langfuse: LangfuseDep) -> Response:
     """LibreChat requests the project in order to send a thumb to the same place as its trace, other clients to check their keys."""
     organization = {"id": "online", "name": "online"}
     return json_response({"data": [{**organization, "organization": organization, "metadata": {}}]})
 
 
-@router.api_route("/api/public/{path:path}", methods=METHODS, include_in_schema=False)
+@router.add(METHODS, "/api/public/{path:path}", "own keys", include_in_schema=False)
 async def refuse_call(request: Request, langfuse: LangfuseDep) -> Response:
     raise NotFound(
         f"{request.method} {request.url.path[:200]} is not served here; of Langfuse's API this service has {LANGFUSE_SERVED}"

@@ -18,12 +18,12 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from online.api.auth.callers import SAFE_METHODS
 from online.api.auth.origins import origin_of
 from online.api.middleware.widget_access import WIDGET
 from online.errors import Forbidden, UnknownHost
 from online.settings import Settings
 
-SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 POLICY = b"content-security-policy"
 KNOWN_HOSTS = 1_024  # verdicts that are remembered
 

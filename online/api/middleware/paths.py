@@ -22,19 +22,42 @@ class PathPrefix:
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self.app, self.root_path = app, settings.root_path.rstrip("/")
-        self.proxies = TrustedProxies(settings.trusted_proxies)
+        self.app, self.prefixes = app, ProxyPrefixes(settings)
+        self.proxies = self.prefixes.proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
                 raise BadInput("the path or the query has a NUL character (%00); leave it out")
-            if prefix := self.root_path or forwarded_prefix(scope, self.proxies):
+            if prefix := self.prefixes.find(scope):
                 scope["root_path"] = prefix
             if self.proxies.networks:
                 scheme = find_header(scope, SCHEME_HEADER)
                 scope["scheme"] = self.proxies.find_scheme(client_host(scope), scheme, scope["scheme"])
         await self.app(scope, receive, send)
+
+
+class ProxyPrefixes:
+    """Finds the path prefix behind which a reverse proxy shows the service."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.root_path = settings.root_path.rstrip("/")
+        self.proxies = TrustedProxies(settings.trusted_proxies)
+
+    def find(self, scope: Scope) -> str:
+        """The setting `root_path`, or the prefix that a trusted proxy names; "" for none."""
+        return self.root_path or forwarded_prefix(scope, self.proxies)
+
+    def route_path(self, scope: Scope) -> str:
+        """The path without the prefix of a proxy that does not strip it, also in front of `PathPrefix`."""
+        path: str = scope["path"]
+        return path.removeprefix(self.find(scope))
+
+
+def route_path(scope: Scope) -> str:
+    """The path without the prefix of a proxy that does not strip it, behind `PathPrefix`."""
+    path: str = scope["path"]
+    return path.removeprefix(root_path) if (root_path := scope.get("root_path")) else path
 
 
 def forwarded_prefix(scope: Scope, proxies: TrustedProxies) -> str:

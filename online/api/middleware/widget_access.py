@@ -9,44 +9,33 @@ Cookies never count in such a request, and no answer allows them (Access-Control
 of a widget by a token in a header, which browsers send only after a preflight.
 """
 
-import re
+from collections.abc import Callable
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from online.api.auth.origins import VISITOR_TOKEN, limited_origins
-from online.api.auth.proxies import TrustedProxies
-from online.api.middleware.paths import forwarded_prefix
+from online.api.middleware.paths import ProxyPrefixes
 from online.settings import Settings
 
 WIDGET = "online.widget"  # key of an ASGI scope: whether a page of widget_origins uses a route of the widget
 ALLOWED_HEADERS = f"content-type, {VISITOR_TOKEN}"
 EXPOSED_HEADERS = "retry-after"
 MAX_AGE_S = 7_200  # for which a browser remembers a preflight
-MODEL = "/v1/models/[^/:]+"
-ROUTES = {
-    re.compile("/v1/session"): ("GET",),
-    re.compile(f"{MODEL}:(predict|feedback)"): ("POST",),
-    re.compile(f"{MODEL}/feedback/[^/]+"): ("GET", "DELETE"),
-    re.compile(f"{MODEL}/conversations/[^/:]+"): ("GET",),
-}
-
-
-def find_methods(path: str) -> tuple[str, ...]:
-    """The methods with which the widget uses a path; () for a path that it does not use."""
-    return next((methods for route, methods in ROUTES.items() if route.fullmatch(path)), ())
 
 
 class WidgetAccess:
     """Answers preflights of the widget, marks its requests, and lets its page read their answers. It is the outermost layer."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self.app, self.root_path = app, settings.root_path.rstrip("/")
-        self.origins, self.proxies = limited_origins(settings), TrustedProxies(settings.trusted_proxies)
+    def __init__(self, app: ASGIApp, settings: Settings, find_methods: Callable[[str], tuple[str, ...]]) -> None:
+        """find_methods: the methods with which the widget uses a path; () for a path that it does not use."""
+        self.app, self.find_methods = app, find_methods
+        self.origins, self.prefixes = limited_origins(settings), ProxyPrefixes(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        methods = find_methods(self._route_path(scope)) if self.origins and scope["type"] == "http" else ()
+        is_asked = bool(self.origins) and scope["type"] == "http"
+        methods = self.find_methods(self.prefixes.route_path(scope)) if is_asked else ()
         if not methods:
             await self.app(scope, receive, send)
             return
@@ -68,11 +57,6 @@ class WidgetAccess:
             await send(message)
 
         await self.app(scope, receive, send_with_origin)
-
-    def _route_path(self, scope: Scope) -> str:
-        """The path without the prefix of a proxy that does not strip it."""
-        path: str = scope["path"]
-        return path.removeprefix(self.root_path or forwarded_prefix(scope, self.proxies))
 
 
 def answer_preflight(origin: str, methods: tuple[str, ...]) -> Response:

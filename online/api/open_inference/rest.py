@@ -3,7 +3,7 @@
 import time
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from online import __version__
 from online.api.audit import record_action
@@ -31,7 +31,8 @@ from online.api.open_inference.models import (
     model_statistics,
     refuse_unload,
 )
-from online.api.responses import ERROR_RESPONSES, json_response, prediction_headers
+from online.api.responses import json_response, prediction_headers
+from online.api.routes import Router
 from online.api.signatures import instances_from_tensors
 from online.errors import BadInput
 from online.schemas.predict import PredictRequest
@@ -39,7 +40,7 @@ from online.serving.model_runtime import ModelRuntime
 from online.serving.predictor import PredictionResult
 from online.serving.runtime import Runtime
 
-router = APIRouter(responses=ERROR_RESPONSES, include_in_schema=False)
+router = Router(model_parameter="name", include_in_schema=False)
 
 JSON_BYTES_HEADER = "Inference-Header-Content-Length"
 
@@ -47,49 +48,49 @@ JSON_BYTES_HEADER = "Inference-Header-Content-Length"
 # health, metadata
 
 
-@router.get("/v2")
+@router.get("/v2", "anybody")
 async def server_metadata() -> Response:
     return json_response({"name": "online", "version": __version__, "extensions": EXTENSIONS})
 
 
-@router.get("/v2/health/live")
+@router.get("/v2/health/live", "anybody")
 async def server_live() -> Response:
     return json_response({"live": True})
 
 
-@router.get("/v2/health/ready")
+@router.get("/v2/health/ready", "anybody")
 async def server_ready(runtime: RuntimeDep) -> Response:
     ready = await runtime.is_ready()
     return json_response({"ready": ready, "live": True}, 200 if ready else 503)
 
 
-@router.get("/v2/models")
+@router.get("/v2/models", "predict")
 async def list_models(runtime: RuntimeDep, caller: CallerDep) -> Response:
     return json_response({"models": list_names(runtime, caller)})
 
 
-@router.get("/v2/models/stats")
+@router.get("/v2/models/stats", "predict")
 async def all_statistics(runtime: RuntimeDep, caller: CallerDep) -> Response:
     models = [runtime.models[name] for name in list_names(runtime, caller)]
     return json_response({"model_stats": [model_statistics(runtime, model) for model in models]})
 
 
-@router.get("/v2/models/{name}")
-@router.get("/v2/models/{name}/versions/{version}")
+@router.get("/v2/models/{name}", "predict")
+@router.get("/v2/models/{name}/versions/{version}", "predict")
 async def model_metadata(runtime: RuntimeDep, name: str, version: str = "") -> Response:
     model, _ = find_model(runtime, name, version)
     return json_response(describe_model(model.spec, model.live.known_versions()))
 
 
-@router.get("/v2/models/{name}/config")
-@router.get("/v2/models/{name}/versions/{version}/config")
+@router.get("/v2/models/{name}/config", "predict")
+@router.get("/v2/models/{name}/versions/{version}/config", "predict")
 async def config(runtime: RuntimeDep, name: str, version: str = "") -> Response:
     model, _ = find_model(runtime, name, version)
     return json_response(model_config(model.spec, runtime.settings.max_batch))
 
 
-@router.get("/v2/models/{name}/ready")
-@router.get("/v2/models/{name}/versions/{version}/ready")
+@router.get("/v2/models/{name}/ready", "predict")
+@router.get("/v2/models/{name}/versions/{version}/ready", "predict")
 async def model_ready(runtime: RuntimeDep, name: str, version: str = "") -> Response:
     model, _ = find_model(runtime, name, version)
     ready = (await model.check_readiness()).is_ready
@@ -99,8 +100,8 @@ async def model_ready(runtime: RuntimeDep, name: str, version: str = "") -> Resp
 # infer
 
 
-@router.post("/v2/models/{name}/infer")
-@router.post("/v2/models/{name}/versions/{version}/infer")
+@router.post("/v2/models/{name}/infer", "predict", every_worker=True)
+@router.post("/v2/models/{name}/versions/{version}/infer", "predict", every_worker=True)
 async def infer(request: Request, runtime: RuntimeDep, caller: CallerDep, name: str, version: str = "") -> Response:
     started = time.perf_counter()
     model, selector = find_model(runtime, name, version, request.headers.get(ROUTE_HEADER))
@@ -149,12 +150,12 @@ def _infer_response(model: ModelRuntime, request: InferRequest, predicted: Predi
 # repository
 
 
-@router.post("/v2/repository/index")
+@router.post("/v2/repository/index", "predict")
 async def repository_index(runtime: RuntimeDep, caller: CallerDep) -> Response:
     return json_response(list_versions(runtime, caller))
 
 
-@router.post("/v2/repository/models/{name}/load")
+@router.post("/v2/repository/models/{name}/load", "predict")
 async def load(request: Request, runtime: RuntimeDep, caller: CallerDep, name: str) -> Response:
     """With the parameters `version` and `label`: give the version this label, so that it is kept and can be requested."""
     body = await read_json(request, runtime.settings)
@@ -167,7 +168,7 @@ async def load(request: Request, runtime: RuntimeDep, caller: CallerDep, name: s
     return json_response({"name": name, "load": True})
 
 
-@router.post("/v2/repository/models/{name}/unload")
+@router.post("/v2/repository/models/{name}/unload", "predict")
 async def unload(runtime: RuntimeDep, name: str) -> Response:
     raise refuse_unload(runtime, name)
 
@@ -175,8 +176,8 @@ async def unload(runtime: RuntimeDep, name: str) -> Response:
 # statistics
 
 
-@router.get("/v2/models/{name}/stats")
-@router.get("/v2/models/{name}/versions/{version}/stats")
+@router.get("/v2/models/{name}/stats", "predict")
+@router.get("/v2/models/{name}/versions/{version}/stats", "predict")
 async def statistics(runtime: RuntimeDep, name: str, version: str = "") -> Response:
     model, _ = find_model(runtime, name, version)
     return json_response({"model_stats": [model_statistics(runtime, model)]})

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
 from online.api.auth.scopes import CallerDep, check_scope
@@ -24,7 +24,8 @@ from online.api.bodies import read_body_as
 from online.api.dependencies import RuntimeDep
 from online.api.openai.page_tasks import TASK_NAMES, Task, recognise_task
 from online.api.openai.paths import COMPLETIONS
-from online.api.responses import answer_headers, json_response, request_body, version_headers
+from online.api.responses import answer_headers, json_response, version_headers
+from online.api.routes import Router
 from online.errors import BadInput, NotFound
 from online.models import Answer, spec_of
 from online.models.encoders.follow_ups import add_previous
@@ -49,10 +50,10 @@ ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     413: {"model": ChatError, "description": "The request exceeds a limit; the message names the setting."},
     503: {"model": ChatError, "description": "The store cannot be reached now; nothing was changed."},
 }
-router = APIRouter()
+router = Router(responses=ERROR_RESPONSES)
 
 
-@router.post(COMPLETIONS, response_model=ChatAnswer, responses=ERROR_RESPONSES, openapi_extra=request_body(ChatRequest))
+@router.post(COMPLETIONS, "predict", response_model=ChatAnswer, body=ChatRequest, every_worker=True)
 async def complete(request: Request, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Answer the user's last message, in OpenAI's shape; with `stream`, as server-sent events.
 

@@ -9,12 +9,13 @@ user. To take back one of them, retract its feedback.
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import Depends, Header, Query, Request, Response
 
 from online.api.audit import name_offset, record_action
 from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep
-from online.api.responses import ERROR_RESPONSES, json_response, live_headers
+from online.api.responses import json_response, live_headers
+from online.api.routes import Router
 from online.errors import BadInput, Forbidden
 from online.models import spec_of
 from online.schemas.classes import ClassesAnswer, ExamplesAnswer, ForgottenClass
@@ -26,7 +27,7 @@ from online.store.classes import load_classes, record_class_change
 
 MAX_OF_EACH = 200
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 Limit = Annotated[int, Query(ge=1, le=MAX_OF_EACH, description="Most examples of each class; at most 1,000 in all.")]
 Whose = Annotated[
     Literal["user", "everyone"],
@@ -54,8 +55,8 @@ def require_user(user: str | None) -> str:
     return user
 
 
-@router.get("/v1/models/{model}/classes", response_model=ClassesAnswer)
-@router.get("/v1/models/{model}/labels", response_model=ClassesAnswer, deprecated=True)
+@router.get("/v1/models/{model}/classes", "predict", response_model=ClassesAnswer)
+@router.get("/v1/models/{model}/labels", "predict", response_model=ClassesAnswer, deprecated=True)
 async def list_classes(model: ModelDep) -> Response:
     """Every class that feedback has named, including those that are retired or were refused, in the order in which they appeared."""
     check_has_classes(model)
@@ -65,15 +66,17 @@ async def list_classes(model: ModelDep) -> Response:
     return json_response({"classes": classes, "labels": classes}, headers=live_headers(model))
 
 
-@router.delete("/v1/models/{model}/classes/{name:path}", status_code=202, response_model=Receipt)
-@router.delete("/v1/models/{model}/labels/{name:path}", status_code=202, response_model=Receipt, deprecated=True)
+@router.delete("/v1/models/{model}/classes/{name:path}", "curate", status_code=202, response_model=Receipt)
+@router.delete(
+    "/v1/models/{model}/labels/{name:path}", "curate", status_code=202, response_model=Receipt, deprecated=True
+)
 async def retire_class(request: Request, model: ModelDep, name: str) -> Response:
     """Stop predicting a class. What was and will be learned about it is kept until it is restored."""
     return await change_class(request, model, name, active=False)
 
 
-@router.put("/v1/models/{model}/classes/{name:path}", status_code=202, response_model=Receipt)
-@router.put("/v1/models/{model}/labels/{name:path}", status_code=202, response_model=Receipt, deprecated=True)
+@router.put("/v1/models/{model}/classes/{name:path}", "curate", status_code=202, response_model=Receipt)
+@router.put("/v1/models/{model}/labels/{name:path}", "curate", status_code=202, response_model=Receipt, deprecated=True)
 async def restore_class(request: Request, model: ModelDep, name: str) -> Response:
     """Predict a retired class again, as if it had never been retired."""
     return await change_class(request, model, name, active=True)
@@ -97,7 +100,7 @@ def check_has_classes(model: ModelRuntime) -> None:
 # what a user taught
 
 
-@router.get("/v1/models/{model}/examples", response_model=ExamplesAnswer)
+@router.get("/v1/models/{model}/examples", "predict", response_model=ExamplesAnswer)
 async def list_examples(
     model: ModelDep, caller: CallerDep, user: UserDep, limit: Limit = 24, of: Whose = "user"
 ) -> Response:
@@ -110,7 +113,7 @@ async def list_examples(
     return json_response(answer.model_dump(), headers=live_headers(model))
 
 
-@router.delete("/v1/models/{model}/examples", status_code=202, response_model=ForgottenClass)
+@router.delete("/v1/models/{model}/examples", "feedback", status_code=202, response_model=ForgottenClass)
 async def forget_examples(
     request: Request, model: ModelDep, caller: CallerDep, user: UserDep, label: ClassName
 ) -> Response:

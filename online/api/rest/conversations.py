@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import Depends, Header, Query, Request, Response
 from sqlalchemy import Connection
 
 from online.api.auth.scopes import CallerDep
 from online.api.bodies import parse_as, read_body_as, read_json
 from online.api.dependencies import ModelDep, RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body
+from online.api.responses import json_response, live_headers
+from online.api.routes import Router
 from online.errors import BadInput, Forbidden, NotFound
 from online.schemas.conversations import (
     ConversationAnswer,
@@ -47,7 +48,7 @@ SHARED_HEADERS = {
     "X-Robots-Tag": "noindex",
 }  # a link is passed on: no cache or index keeps it
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router(compressed=False)
 
 UserHeader = Annotated[
     Name | None,
@@ -73,7 +74,7 @@ async def get_user(caller: CallerDep, named: UserHeader = None) -> str:
 UserDep = Annotated[str, Depends(get_user)]
 
 
-@router.get("/v1/models/{model}/conversations", response_model=ConversationsAnswer)
+@router.get("/v1/models/{model}/conversations", "predict", response_model=ConversationsAnswer)
 async def list_conversations(
     model: ModelDep, user: UserDep, q: SearchWords = "", limit: Limit = store.MAX_LISTED, before: Before = None
 ) -> Response:
@@ -87,7 +88,7 @@ async def list_conversations(
     return json_response(content, headers=live_headers(model))
 
 
-@router.get("/v1/models/{model}/conversations/{id}", response_model=ConversationAnswer)
+@router.get("/v1/models/{model}/conversations/{id}", "predict", widget=True, response_model=ConversationAnswer)
 async def get_conversation(model: ModelDep, id: str, user: UserDep) -> Response:
     """The turns of one conversation, with the feedback about each."""
 
@@ -105,8 +106,9 @@ async def get_conversation(model: ModelDep, id: str, user: UserDep) -> Response:
 
 @router.patch(
     "/v1/models/{model}/conversations/{id}",
+    "predict",
     response_model=ConversationSummary,
-    openapi_extra=request_body(ConversationChange),
+    body=ConversationChange,
 )
 async def change_conversation(
     request: Request, model: ModelDep, runtime: RuntimeDep, id: str, user: UserDep
@@ -121,8 +123,10 @@ async def change_conversation(
 
 @router.post(
     "/v1/models/{model}/conversations/{id}:share",
+    "predict",
     response_model=ShareAnswer,
-    openapi_extra=request_body(ShareRequest, is_required=False),
+    body=ShareRequest,
+    requires_body=False,
 )
 async def share_conversation(
     request: Request, model: ModelDep, runtime: RuntimeDep, id: str, user: UserDep
@@ -140,7 +144,7 @@ async def share_conversation(
     return json_response(content, headers=live_headers(model))
 
 
-@router.delete("/v1/models/{model}/conversations/{id}:share", response_model=ConversationSummary)
+@router.delete("/v1/models/{model}/conversations/{id}:share", "predict", response_model=ConversationSummary)
 async def end_share(model: ModelDep, id: str, user: UserDep) -> Response:
     """Share a conversation no longer. Its share_id is never used again."""
     row = await model.commit(
@@ -149,7 +153,7 @@ async def end_share(model: ModelDep, id: str, user: UserDep) -> Response:
     return json_response(summarise(row), headers=live_headers(model))
 
 
-@router.get("/v1/shared/{share_id}", response_model=SharedConversation)
+@router.get("/v1/shared/{share_id}", "share link", response_model=SharedConversation)
 async def get_shared_conversation(runtime: RuntimeDep, share_id: str) -> Response:
     """A conversation that was shared, for everybody who knows its share_id. It needs no key."""
     shared: SharedConversation | None = None
@@ -161,7 +165,7 @@ async def get_shared_conversation(runtime: RuntimeDep, share_id: str) -> Respons
     return json_response(shared.model_dump(), headers=SHARED_HEADERS)
 
 
-@router.delete("/v1/models/{model}/conversations/{id}", response_model=DeletedConversation)
+@router.delete("/v1/models/{model}/conversations/{id}", "predict", response_model=DeletedConversation)
 async def delete_conversation(model: ModelDep, id: str, user: UserDep) -> Response:
     """Delete a conversation and its texts. What was learned from it stays; retract the feedback or erase the user for that."""
     turns = await model.commit(

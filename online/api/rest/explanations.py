@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
 from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep
-from online.api.responses import ERROR_RESPONSES, json_response, live_headers
+from online.api.responses import json_response, live_headers
 from online.api.rest.replies import check_ranker
+from online.api.routes import Router
 from online.errors import NotFound
 from online.models.ensembles.challenger import served_member
 from online.models.ranker.exemplars import Neighbor, ScoreBreakdown
@@ -19,10 +20,10 @@ from online.store.log_rows import load_event_summaries
 
 MAX_SHOWN = 5  # replies and neighbors
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 
-@router.get("/v1/models/{model}/predictions/{id}/why", response_model=Explanation)
+@router.get("/v1/models/{model}/predictions/{id}/why", "predict", response_model=Explanation)
 async def explain_prediction(model: ModelDep, caller: CallerDep, id: str) -> Response:
     """Explain why a question gets its reply, by what the live version has learned.
 

@@ -2,13 +2,14 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from online.api.audit import name_offset, record_action, record_corrections
 from online.api.auth.scopes import CallerDep, check_all_models
 from online.api.bodies import read_body_as, read_bytes
 from online.api.dependencies import ModelDep, RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body
+from online.api.responses import json_response, live_headers
+from online.api.routes import Router
 from online.schemas.feedback import (
     ErasureAnswer,
     ErasureStarted,
@@ -28,14 +29,17 @@ SUMS_BODY: dict[str, Any] = {
     }
 }
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 
 @router.post(
     "/v1/models/{model}:feedback",
+    "feedback",
     status_code=202,
     response_model=FeedbackAnswer,
-    openapi_extra=request_body(FeedbackRequest),
+    body=FeedbackRequest,
+    fast=True,
+    widget=True,
 )
 async def give_feedback(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Give feedback. It is durable before it is acknowledged; a version with `learned_until` >= its offset has learned it."""
@@ -45,7 +49,7 @@ async def give_feedback(request: Request, model: ModelDep, runtime: RuntimeDep, 
     return json_response({"receipts": [receipt.model_dump() for receipt in receipts]}, 202, live_headers(model))
 
 
-@router.post("/v1/models/{model}:merge", status_code=202, response_model=Receipt, openapi_extra=SUMS_BODY)
+@router.post("/v1/models/{model}:merge", "feedback", status_code=202, response_model=Receipt, openapi_extra=SUMS_BODY)
 async def merge_sums(
     request: Request,
     model: ModelDep,
@@ -65,7 +69,7 @@ async def merge_sums(
     return json_response(receipt.model_dump(), 202, live_headers(model))
 
 
-@router.get("/v1/models/{model}/feedback/{id}", response_model=FeedbackOutcome)
+@router.get("/v1/models/{model}/feedback/{id}", "feedback", widget=True, response_model=FeedbackOutcome)
 async def get_feedback(model: ModelDep, caller: CallerDep, id: str) -> Response:
     """What became of one feedback: accepted, learned by which version, refused and why, quarantined, or retracted."""
     await model.flush_outcomes()
@@ -73,7 +77,7 @@ async def get_feedback(model: ModelDep, caller: CallerDep, id: str) -> Response:
     return json_response(outcome.model_dump(exclude_none=True), headers=live_headers(model))
 
 
-@router.delete("/v1/models/{model}/feedback/{id}", status_code=202, response_model=Receipt)
+@router.delete("/v1/models/{model}/feedback/{id}", "feedback", widget=True, status_code=202, response_model=Receipt)
 async def retract_feedback(request: Request, model: ModelDep, caller: CallerDep, id: str) -> Response:
     """Retract one feedback. It is un-learned exactly."""
     receipt = await model.feedback.retract(id, caller)
@@ -81,7 +85,7 @@ async def retract_feedback(request: Request, model: ModelDep, caller: CallerDep,
     return json_response(receipt.model_dump(), 202, live_headers(model))
 
 
-@router.delete("/v1/users/{user}", status_code=202, response_model=ErasureStarted)
+@router.delete("/v1/users/{user}", "erase", status_code=202, response_model=ErasureStarted)
 async def erase_user_everywhere(request: Request, runtime: RuntimeDep, caller: CallerDep, user: str) -> Response:
     """Erase a user from every model: all that they taught is un-learned exactly, and nothing of them is left.
 
@@ -93,7 +97,7 @@ async def erase_user_everywhere(request: Request, runtime: RuntimeDep, caller: C
     return json_response(begun.model_dump(), 202)
 
 
-@router.delete("/v1/models/{model}/users/{user}", status_code=202, response_model=ErasureAnswer)
+@router.delete("/v1/models/{model}/users/{user}", "erase", status_code=202, response_model=ErasureAnswer)
 async def erase_user(request: Request, runtime: RuntimeDep, model: ModelDep, user: str) -> Response:
     """Erase a user from one model: all that they taught it is un-learned exactly, and nothing of them is left in it."""
     begun = await runtime.erasures.begin(user, [model.spec.name])
@@ -102,7 +106,7 @@ async def erase_user(request: Request, runtime: RuntimeDep, model: ModelDep, use
     return json_response(answer.model_dump(), 202, live_headers(model))
 
 
-@router.get("/v1/erasures/{id}", response_model=ErasureStatus)
+@router.get("/v1/erasures/{id}", "erase", response_model=ErasureStatus)
 async def get_erasure(runtime: RuntimeDep, caller: CallerDep, id: str) -> Response:
     """How far an erasure is and, once it is done, its signed statement. `online erase --verify` checks one."""
     status = await runtime.erasures.load(id)

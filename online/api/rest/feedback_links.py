@@ -8,7 +8,7 @@ DELETE  retract the rating
 from typing import Annotated, Any
 from urllib.parse import parse_qs
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic import ValidationError
 
@@ -18,7 +18,8 @@ from online.api.auth.callers import VISITOR, Callers
 from online.api.auth.issuers import find_grant
 from online.api.bodies import invalid_body, read_json
 from online.api.dependencies import ModelDep, RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body
+from online.api.responses import ERROR_RESPONSES, json_response, live_headers
+from online.api.routes import Router
 from online.api.web.feedback_page import Notice, complain, render_page, thank_for
 from online.errors import BadInput, NotFound, PredictionErased
 from online.schemas.access.callers import Caller, Scope
@@ -44,7 +45,7 @@ def check_address(request: Request) -> None:
         )
 
 
-router = APIRouter(responses=ERROR_RESPONSES | FORBIDDEN, dependencies=[Depends(check_address)])
+router = Router(compressed=False, responses=ERROR_RESPONSES | FORBIDDEN, dependencies=[Depends(check_address)])
 
 
 async def get_signed_prediction(
@@ -68,7 +69,7 @@ async def get_signed_prediction(
 SignedPrediction = Annotated[PredictionRow, Depends(get_signed_prediction)]
 
 
-@router.get("/v1/models/{model}/feedback", response_class=HTMLResponse)
+@router.get("/v1/models/{model}/feedback", "signed URL", response_class=HTMLResponse)
 async def show_form(request: Request, model: ModelDep, runtime: RuntimeDep, prediction: SignedPrediction) -> Response:
     """A page on which the holder of the URL can rate the prediction. It changes nothing."""
     item = await runtime.feedback_slots.load(model.feedback, slot_key(prediction))
@@ -76,9 +77,7 @@ async def show_form(request: Request, model: ModelDep, runtime: RuntimeDep, pred
     return await render_page(request, model, prediction, link_caller(request, prediction), item, notice)
 
 
-@router.post(
-    "/v1/models/{model}/feedback", status_code=202, response_model=Receipt, openapi_extra=request_body(LinkedFeedback)
-)
+@router.post("/v1/models/{model}/feedback", "signed URL", status_code=202, response_model=Receipt, body=LinkedFeedback)
 async def rate(request: Request, model: ModelDep, runtime: RuntimeDep, prediction: SignedPrediction) -> Response:
     """Rate the prediction, in JSON or with the form of the page. It replaces an earlier rating by the same URL."""
     body = await read_json(request, runtime.settings)
@@ -112,7 +111,7 @@ async def take_form(
     return await render_page(request, model, prediction, caller, given, thank_for(given, held))
 
 
-@router.delete("/v1/models/{model}/feedback", status_code=202, response_model=Receipt)
+@router.delete("/v1/models/{model}/feedback", "signed URL", status_code=202, response_model=Receipt)
 async def retract(request: Request, model: ModelDep, runtime: RuntimeDep, prediction: SignedPrediction) -> Response:
     """Retract the rating that was given by this URL."""
     receipt = await runtime.feedback_slots.hold(model.feedback, slot_key(prediction), None)

@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from online.api.auth.scopes import CallerDep, check_all_models
 from online.api.dependencies import RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response
+from online.api.responses import json_response
+from online.api.routes import Router
 from online.device_reports import collect_reports
 from online.errors import Unavailable
 from online.schemas.access.callers import Caller
@@ -22,16 +23,16 @@ from online.serving.processes.journal_copier import measure_journal
 from online.serving.runtime import Runtime
 from online.store.refusals import count_refusals
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 
-@router.get("/healthz")
+@router.get("/healthz", "anybody", every_worker=True)
 async def get_liveness() -> Response:
     """The process answers."""
     return json_response({"live": True})
 
 
-@router.get("/readyz")
+@router.get("/readyz", "anybody")
 async def get_readiness(runtime: RuntimeDep, caller: CallerDep) -> Response:
     """503 with the reasons before the first learning, and while a model cannot predict or record predictions.
 
@@ -86,7 +87,7 @@ def describe_health(model: ModelRuntime, check: ModelReadiness) -> dict[str, obj
     return health if check.store_error is None else {**health, "store": check.store_error}
 
 
-@router.get("/metrics", include_in_schema=False)
+@router.get("/metrics", "operate", include_in_schema=False)
 async def get_metrics(runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Metrics in Prometheus' text format. Raises Forbidden for a caller that may not use all models."""
     check_all_models(caller)

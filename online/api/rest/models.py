@@ -5,18 +5,19 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 
 from online.api.auth.scopes import CallerDep
 from online.api.dependencies import RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response, live_headers
+from online.api.responses import json_response, live_headers
+from online.api.routes import Router
 from online.api.shared_routes import DialectDep, StatusModelDep
 from online.models import input_options, spec_of
 from online.schemas.models import ModelsAnswer
 from online.serving.live import describe_set_aside
 from online.serving.model_runtime import ModelRuntime
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 MinOffset = Annotated[
     int | None, Query(ge=0, description="Answer when a version that has learned this offset is live.")
@@ -24,7 +25,7 @@ MinOffset = Annotated[
 TimeoutMs = Annotated[int, Query(ge=0, le=60_000, description="How long `min_offset` may wait, in ms.")]
 
 
-@router.get("/v1/models", response_model=ModelsAnswer)
+@router.get("/v1/models", "predict", response_model=ModelsAnswer)
 async def list_models(runtime: RuntimeDep, caller: CallerDep) -> Response:
     """List every model, in a shape that the clients of OpenAI and KServe can read too."""
     names = [name for name in runtime.models if caller.may_use(name)]
@@ -52,7 +53,7 @@ def _created_s(model: ModelRuntime) -> int:
     return 0 if loaded is None else int(datetime.fromisoformat(loaded.manifest.created_at).timestamp())
 
 
-@router.get("/v1/models/{model}")
+@router.get("/v1/models/{model}", "predict")
 async def get_status(
     model: StatusModelDep, dialect: DialectDep, min_offset: MinOffset = None, timeout_ms: TimeoutMs = 2_000
 ) -> Response:

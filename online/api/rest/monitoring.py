@@ -8,13 +8,14 @@ from functools import partial
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 from fastapi.responses import StreamingResponse
 from sqlalchemy import Connection
 
 from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep, RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response, live_headers
+from online.api.responses import json_response, live_headers
+from online.api.routes import Router
 from online.drift_changes import DriftChange
 from online.prequential import MAX_SEGMENTS
 from online.schemas.access.callers import Caller
@@ -30,7 +31,7 @@ from online.store.feedback import load_first_time
 from online.store.refusals import count_refusals, group_refusals, load_newest_refusals
 from online.store.usage.counts import UsageCounts, load_totals
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 KEEP_ALIVE_S = 15.0
 MAX_REFUSALS = 100
@@ -38,7 +39,7 @@ MAX_GROUPS = 20  # of refusals
 MAX_JUDGED_OFFSETS = 200  # in one request
 
 
-@router.get("/v1/models/{model}/drift", response_model=DriftAnswer)
+@router.get("/v1/models/{model}/drift", "predict", response_model=DriftAnswer)
 async def list_drift(model: ModelDep) -> Response:
     """The newest alarms of the drift detectors, newest first."""
     name = model.spec.name
@@ -71,7 +72,7 @@ def describe_change(change: DriftChange[DriftAlarmRow], before: int | None) -> d
     }
 
 
-@router.get("/v1/models/{model}/health", response_model=HealthAnswer)
+@router.get("/v1/models/{model}/health", "predict", response_model=HealthAnswer)
 async def get_health(model: ModelDep, runtime: RuntimeDep) -> Response:
     """The verdict on a model, with its reasons, worst first: whether it needs attention, does not learn, or is good.
 
@@ -118,7 +119,7 @@ def describe_health(health: Health, counts: UsageCounts) -> dict[str, object]:
     }
 
 
-@router.get("/v1/models/{model}/curve", response_model=CurveAnswer)
+@router.get("/v1/models/{model}/curve", "predict", response_model=CurveAnswer)
 async def get_curve(
     model: ModelDep,
     points: Annotated[int, Query(ge=8, le=MAX_SEGMENTS, description="The largest number of points.")] = 256,
@@ -144,7 +145,7 @@ def describe_curve(counts: Counts, points: int) -> dict[str, object]:
     }
 
 
-@router.get("/v1/models/{model}/curve/judged", response_model=JudgedAnswer)
+@router.get("/v1/models/{model}/curve/judged", "predict", response_model=JudgedAnswer)
 async def count_judged(
     model: ModelDep,
     offset: Annotated[
@@ -157,7 +158,7 @@ async def count_judged(
     return json_response({"judged": [judged[each] for each in offset]}, headers=live_headers(model))
 
 
-@router.get("/v1/models/{model}/refused", response_model=RefusedAnswer)
+@router.get("/v1/models/{model}/refused", "operate", response_model=RefusedAnswer)
 async def list_refused(model: ModelDep) -> Response:
     """The feedback that could not be learned: how much there is, by its reasons, and the newest of it, newest first."""
     content = await model.read(partial(read_refusals, name=model.spec.name, recipe=model.live.encoder_config.recipe))
@@ -178,7 +179,7 @@ def describe_refusal(row: Mapping[str, Any]) -> dict[str, object]:
     return {**fields, "kind": event.kind, "label": event.label}
 
 
-@router.get("/v1/models/{model}/events")
+@router.get("/v1/models/{model}/events", "predict")
 async def stream_events(model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> StreamingResponse:
     """Server-sent events: status, published, received, learned, refused, retracted, rejected, rolled_back, frozen, set_aside,
     labelled, adapted, counted, caller, inbox. `received` follows when the log has grown, at most once a second.

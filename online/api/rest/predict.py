@@ -6,14 +6,15 @@ route is answered in that shape (shared_routes.py). Bodies are parsed as JSON wh
 
 import time
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from pydantic import ValidationError
 
 from online.api.auth.scopes import CallerDep
 from online.api.bodies import invalid_body, parse_rows, read_json
 from online.api.dependencies import RuntimeDep
-from online.api.responses import ERROR_RESPONSES, answer_headers, json_response, request_body
-from online.api.shared_routes import Dialect, DialectDep, Document, PredictModelDep, SelectorDep
+from online.api.responses import answer_headers, json_response
+from online.api.routes import Router
+from online.api.shared_routes import Dialect, DialectDep, Document, PredictModelDep, SelectorDep, select_by_header
 from online.api.signed_urls import SignedUrls
 from online.schemas.access.callers import Caller
 from online.schemas.predict import PredictAnswer, PredictRequest
@@ -22,10 +23,25 @@ from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
 from online.serving.versions import VersionSelector
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 
-@router.post("/v1/models/{model}:predict", response_model=PredictAnswer, openapi_extra=request_body(PredictRequest))
+async def predict_live(request: Request, model: ModelRuntime, runtime: Runtime, caller: Caller) -> Response:
+    """Predict with the live version: the route below, found without a search."""
+    dialect: Dialect = request.app.state.dialect
+    return await predict(request, model, runtime, select_by_header(request), dialect, caller)
+
+
+@router.post(
+    "/v1/models/{model}:predict",
+    "predict",
+    response_model=PredictAnswer,
+    body=PredictRequest,
+    fast=predict_live,
+    takes_rows=True,
+    every_worker=True,
+    widget=True,
+)
 async def predict(
     request: Request,
     model: PredictModelDep,
@@ -52,8 +68,10 @@ async def predict(
 
 @router.post(
     "/v1/models/{model}/versions/{version}:predict",
+    "predict",
     response_model=PredictAnswer,
-    openapi_extra=request_body(PredictRequest),
+    body=PredictRequest,
+    every_worker=True,
 )
 async def predict_by_version(
     request: Request,
@@ -70,8 +88,10 @@ async def predict_by_version(
 
 @router.post(
     "/v1/models/{model}/labels/{label}:predict",
+    "predict",
     response_model=PredictAnswer,
-    openapi_extra=request_body(PredictRequest),
+    body=PredictRequest,
+    every_worker=True,
 )
 async def predict_by_label(
     request: Request,

@@ -5,15 +5,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from fastapi.responses import HTMLResponse
 from starlette.requests import ClientDisconnect
 
 from online.api.bodies import announced_bytes, read_chunks
 from online.api.dependencies import RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response
+from online.api.responses import json_response
 from online.api.rest.report_language import VARY, LanguageDep
 from online.api.rest.reports import NOT_READY, name_file, page_response, waiting_response
+from online.api.routes import Router
 from online.errors import BadInput, NotFound
 from online.evaluation.reports.words.language import Words
 from online.models import KINDS
@@ -22,7 +23,7 @@ from online.schemas.reports import ColumnsAnswer, DeletedReplay, ReplayRequest, 
 from online.serving.jobs.replay_jobs import make_file_name
 from online.store import now
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 RETRY_AFTER_S = "1"
 FILE_BODY = {
@@ -54,7 +55,7 @@ MaxBadRatio = Annotated[float, Query(ge=0, le=1, description="The largest share 
 Format = Literal["", "jsonl", "csv", "parquet", "vw", "dsjson"]
 
 
-@router.post("/v1/replays", status_code=202, response_model=ReplayStatus, openapi_extra=FILE_BODY)
+@router.post("/v1/replays", "operate", status_code=202, response_model=ReplayStatus, openapi_extra=FILE_BODY)
 async def upload_log(
     request: Request,
     runtime: RuntimeDep,
@@ -93,7 +94,7 @@ async def upload_log(
     return json_response(runtime.replays.load(id).model_dump(), 202, headers)
 
 
-@router.post("/v1/replays:columns", response_model=ColumnsAnswer, openapi_extra=FILE_BODY)
+@router.post("/v1/replays:columns", "operate", response_model=ColumnsAnswer, openapi_extra=FILE_BODY)
 async def recognise_columns(
     request: Request,
     runtime: RuntimeDep,
@@ -144,7 +145,7 @@ async def read_upload(request: Request) -> AsyncIterator[bytes]:
         raise BadInput("the upload ended early; nothing of it was kept").because("upload_cut_off") from None
 
 
-@router.get("/v1/replays", response_model=ReplaysAnswer)
+@router.get("/v1/replays", "operate", response_model=ReplaysAnswer)
 async def list_replays(runtime: RuntimeDep, language: LanguageDep) -> Response:
     """The newest replays, newest first, and the limits of an upload."""
     replays = await asyncio.to_thread(runtime.replays.list_replays, language)
@@ -152,7 +153,7 @@ async def list_replays(runtime: RuntimeDep, language: LanguageDep) -> Response:
     return json_response({"replays": [each.model_dump() for each in replays], **limits}, headers=VARY)
 
 
-@router.get("/v1/replays/{id}", response_model=ReplayStatus)
+@router.get("/v1/replays/{id}", "operate", response_model=ReplayStatus)
 async def get_replay(runtime: RuntimeDep, id: str, language: LanguageDep) -> Response:
     """The progress of a replay, or its result."""
     replay = await asyncio.to_thread(runtime.replays.load, id, language)
@@ -160,7 +161,7 @@ async def get_replay(runtime: RuntimeDep, id: str, language: LanguageDep) -> Res
     return json_response(replay.model_dump(), headers={**waits, **VARY})
 
 
-@router.get("/v1/replays/{id}/report", response_class=HTMLResponse, responses=NOT_READY)
+@router.get("/v1/replays/{id}/report", "operate", response_class=HTMLResponse, responses=NOT_READY)
 async def show_replay_report(runtime: RuntimeDep, id: str, language: LanguageDep) -> Response:
     """The report of a replay; 202 and a page that waits until it is ready."""
     replay = await asyncio.to_thread(runtime.replays.load, id)
@@ -175,7 +176,7 @@ async def show_replay_report(runtime: RuntimeDep, id: str, language: LanguageDep
         raise NotFound(f"{replay.name} was deleted during the request") from None
 
 
-@router.delete("/v1/replays/{id}", response_model=DeletedReplay)
+@router.delete("/v1/replays/{id}", "operate", response_model=DeletedReplay)
 async def delete_replay(runtime: RuntimeDep, id: str) -> Response:
     """Stop a replay if it waits or runs, and delete it with its report."""
     await runtime.replays.delete(id)

@@ -7,14 +7,15 @@ from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any, get_args
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from sqlalchemy import Connection
 
 from online.api.audit import name_offset, record_action
 from online.api.auth.scopes import CallerDep
 from online.api.bodies import read_body, read_body_as
 from online.api.dependencies import ModelDep, RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body
+from online.api.responses import json_response, live_headers
+from online.api.routes import Router
 from online.errors import BadInput, NotFound, TextTooLong
 from online.models import spec_of
 from online.schemas.access.callers import Caller
@@ -69,10 +70,10 @@ Limit = Annotated[
 ]
 After = Annotated[str | None, Query(max_length=800, description="The `next` of the list before, for what follows it.")]
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 
-@router.get("/v1/models/{model}/replies", response_model=RepliesAnswer)
+@router.get("/v1/models/{model}/replies", "predict", response_model=RepliesAnswer)
 async def list_replies(
     model: ModelDep,
     q: SearchWords = "",
@@ -150,9 +151,10 @@ async def load_repertoire(model: ModelRuntime) -> tuple[list[ReplyRow], dict[str
 
 @router.post(
     "/v1/models/{model}/replies",
+    "teach",
     status_code=202,
     response_model=ReplyState,
-    openapi_extra=request_body(NewReplyRequest),
+    body=NewReplyRequest,
 )
 async def add_reply(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Add a reply with example questions, or restore a retired one. Versions that have learned its offset may give it."""
@@ -166,7 +168,7 @@ async def add_reply(request: Request, model: ModelDep, runtime: RuntimeDep, call
     return json_response(describe_reply(row), 202, live_headers(model))
 
 
-@router.get("/v1/models/{model}/replies/{id}", response_model=ReplyDetails)
+@router.get("/v1/models/{model}/replies/{id}", "predict", response_model=ReplyDetails)
 async def get_reply(model: ModelDep, caller: CallerDep, id: str) -> Response:
     """One reply, its example questions, and the newest feedback about it: a curator sees all, others their own."""
     check_ranker(model)
@@ -201,9 +203,7 @@ def describe_feedback(row: dict[str, Any]) -> dict[str, object]:
     return {"question": question, **given, "right": right}
 
 
-@router.put(
-    "/v1/models/{model}/replies/{id}", status_code=202, response_model=ReplyState, openapi_extra=request_body(EditReply)
-)
+@router.put("/v1/models/{model}/replies/{id}", "curate", status_code=202, response_model=ReplyState, body=EditReply)
 async def edit_reply(request: Request, model: ModelDep, runtime: RuntimeDep, id: str) -> Response:
     """Change the text of a reply, add example questions, retire or restore it. Versions that have learned its offset follow."""
     check_ranker(model)
@@ -216,7 +216,7 @@ async def edit_reply(request: Request, model: ModelDep, runtime: RuntimeDep, id:
     return json_response(describe_reply(row), 202, live_headers(model))
 
 
-@router.delete("/v1/models/{model}/replies/{id}", status_code=202, response_model=Receipt)
+@router.delete("/v1/models/{model}/replies/{id}", "curate", status_code=202, response_model=Receipt)
 async def retire_reply(request: Request, model: ModelDep, id: str) -> Response:
     """Stop giving a reply. What was learned about it is kept until it is restored."""
     check_ranker(model)
@@ -225,7 +225,7 @@ async def retire_reply(request: Request, model: ModelDep, id: str) -> Response:
     return json_response({"id": id, "offset": offset, "status": "accepted"}, 202, live_headers(model))
 
 
-@router.delete("/v1/models/{model}/replies/{id}/examples/{offset}", status_code=202, response_model=Receipt)
+@router.delete("/v1/models/{model}/replies/{id}/examples/{offset}", "curate", status_code=202, response_model=Receipt)
 async def delete_example(request: Request, model: ModelDep, id: str, offset: int) -> Response:
     """Delete an example question. It is un-learned exactly."""
     check_ranker(model)
@@ -234,7 +234,7 @@ async def delete_example(request: Request, model: ModelDep, id: str, offset: int
     return json_response({"id": id, "offset": retracted_at, "status": "retracted"}, 202, live_headers(model))
 
 
-@router.get("/v1/models/{model}/replies:export", response_class=Response)
+@router.get("/v1/models/{model}/replies:export", "curate", response_class=Response)
 async def export_replies(model: ModelDep, format: Format = "jsonl") -> Response:
     """All replies with their example questions, as a file that can be imported again."""
     check_ranker(model)
@@ -245,7 +245,7 @@ async def export_replies(model: ModelDep, format: Format = "jsonl") -> Response:
     return Response(write_file(lines, format), headers=headers, media_type=FILE_TYPES[format])
 
 
-@router.post("/v1/models/{model}/replies:import", response_model=ImportAnswer, openapi_extra=FILE_BODY)
+@router.post("/v1/models/{model}/replies:import", "teach", response_model=ImportAnswer, openapi_extra=FILE_BODY)
 async def import_replies(
     request: Request,
     model: ModelDep,
@@ -286,7 +286,7 @@ def describe_line(planned: PlannedLine) -> dict[str, object]:
     return {**fields, "examples": examples, "shared": shared, "error": error, "problem": problem}
 
 
-@router.get("/v1/models/{model}/unanswered", response_model=UnansweredAnswer)
+@router.get("/v1/models/{model}/unanswered", "curate", response_model=UnansweredAnswer)
 async def list_unanswered(model: ModelDep) -> Response:
     """Recent questions that still get no reply, grouped by meaning.
 

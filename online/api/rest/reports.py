@@ -9,12 +9,13 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 from fastapi.responses import HTMLResponse
 
 from online.api.dependencies import ModelDep, RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response, live_headers
+from online.api.responses import json_response, live_headers
 from online.api.rest.report_language import VARY, LanguageDep, describe_language
+from online.api.routes import Router
 from online.errors import NotFound
 from online.evaluation.reports.words.language import Words
 from online.schemas.fields import Language
@@ -23,7 +24,7 @@ from online.serving.jobs.findings import find_translation
 from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 STYLE_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
@@ -38,7 +39,7 @@ NOT_READY: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("/v1/models/{model}/report", response_class=HTMLResponse, responses=NOT_READY)
+@router.get("/v1/models/{model}/report", "operate", response_class=HTMLResponse, responses=NOT_READY)
 async def show_report(
     model: ModelDep, runtime: RuntimeDep, language: LanguageDep, until: int | None = None
 ) -> Response:
@@ -70,7 +71,7 @@ async def page_response(page: Path, language: Language, headers: dict[str, str])
     return HTMLResponse(content, headers={**HEADERS, **headers, **describe_language(written)})
 
 
-@router.post("/v1/models/{model}/report", status_code=202, response_model=ReportState)
+@router.post("/v1/models/{model}/report", "operate", status_code=202, response_model=ReportState)
 async def create_report(model: ModelDep, runtime: RuntimeDep, language: LanguageDep) -> Response:
     """Create a new report, even if the newest one is up to date."""
     check_not_empty(model.spec.name, await asyncio.to_thread(model.stream.head))
@@ -79,13 +80,13 @@ async def create_report(model: ModelDep, runtime: RuntimeDep, language: Language
     return await describe_state(model, runtime, language, 202)
 
 
-@router.delete("/v1/models/{model}/report", response_model=CancelledReport)
+@router.delete("/v1/models/{model}/report", "operate", response_model=CancelledReport)
 async def cancel_report(model: ModelDep, runtime: RuntimeDep) -> Response:
     """Stop a report that is being made. Finished reports stay."""
     return json_response({"cancelled": await runtime.reports.cancel(model.spec.name)})
 
 
-@router.get("/v1/models/{model}/report/state", response_model=ReportState)
+@router.get("/v1/models/{model}/report/state", "operate", response_model=ReportState)
 async def get_report_state(model: ModelDep, runtime: RuntimeDep, language: LanguageDep) -> Response:
     """The offset of the newest report, and the progress of the next one. It creates none."""
     return await describe_state(model, runtime, language, 200)

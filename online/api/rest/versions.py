@@ -10,13 +10,14 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from sqlalchemy import Connection
 
 from online.api.audit import follow, name_offset, record_action
 from online.api.bodies import read_body_as
 from online.api.dependencies import ModelDep, RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body, version_headers
+from online.api.responses import json_response, live_headers, version_headers
+from online.api.routes import Router
 from online.errors import Conflict, NotFound
 from online.schemas.fields import Cause
 from online.schemas.versions import (
@@ -45,13 +46,13 @@ from online.store.feedback import load_first_time
 from online.store.rejected_snapshots import RejectedSnapshotRow, load_rejections
 from online.store.shadow_answers import Comparison, compare_with_live
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 MAX_LISTED = 100  # rejected snapshots and quarantines
 MAX_VERSIONS = 1_000  # in one answer
 
 
-@router.get("/v1/models/{model}/versions", response_model=VersionsAnswer)
+@router.get("/v1/models/{model}/versions", "predict", response_model=VersionsAnswer)
 async def list_versions(
     model: ModelDep,
     limit: Annotated[int, Query(ge=1, le=MAX_VERSIONS, description="The largest number of versions.")] = MAX_VERSIONS,
@@ -90,7 +91,7 @@ def describe_live(live: LiveModel) -> dict[str, object]:
     return {"labels": labels, "frozen": asdict(freeze) if freeze else None}
 
 
-@router.get("/v1/models/{model}/versions/{version}/changes", response_model=VersionChangesAnswer)
+@router.get("/v1/models/{model}/versions/{version}/changes", "curate", response_model=VersionChangesAnswer)
 async def compare_versions(
     model: ModelDep,
     version: str,
@@ -149,7 +150,7 @@ def describe_changed_answer(change: Change) -> dict[str, object]:
     }
 
 
-@router.post("/v1/models/{model}:rollback", response_model=RollbackAnswer, openapi_extra=request_body(RollbackRequest))
+@router.post("/v1/models/{model}:rollback", "operate", response_model=RollbackAnswer, body=RollbackRequest)
 async def roll_back(request: Request, model: ModelDep, runtime: RuntimeDep) -> Response:
     """Make an older version live; by default the previous one. The next version that is learned becomes live again.
 
@@ -165,9 +166,7 @@ async def roll_back(request: Request, model: ModelDep, runtime: RuntimeDep) -> R
     return json_response(content, headers=version_headers(manifest.version, manifest.learned_until))
 
 
-@router.put(
-    "/v1/models/{model}/version_labels/{label}", response_model=VersionLabel, openapi_extra=request_body(LabelRequest)
-)
+@router.put("/v1/models/{model}/version_labels/{label}", "operate", response_model=VersionLabel, body=LabelRequest)
 async def set_label(request: Request, model: ModelDep, label: str, runtime: RuntimeDep) -> Response:
     """Give a version a label, or move the label to it. The version is verified, and kept while it has a label.
 
@@ -183,7 +182,7 @@ async def set_label(request: Request, model: ModelDep, label: str, runtime: Runt
     return json_response({"label": label, "version": str(target.version), "percent": target.percent})
 
 
-@router.delete("/v1/models/{model}/version_labels/{label}", status_code=204)
+@router.delete("/v1/models/{model}/version_labels/{label}", "operate", status_code=204)
 async def delete_label(request: Request, model: ModelDep, label: str) -> Response:
     """Delete a version label. The version stays as long as retention keeps it."""
     await asyncio.to_thread(model.snapshots.delete_label, label)
@@ -192,7 +191,7 @@ async def delete_label(request: Request, model: ModelDep, label: str) -> Respons
     return Response(status_code=204)
 
 
-@router.get("/v1/models/{model}/shadow", response_model=ShadowAnswer)
+@router.get("/v1/models/{model}/shadow", "operate", response_model=ShadowAnswer)
 async def compare_shadow(model: ModelDep) -> Response:
     """How often the version with the label `shadow` would have been right, compared with what was answered."""
     target = model.live.labels.get(SHADOW)
@@ -203,7 +202,7 @@ async def compare_shadow(model: ModelDep) -> Response:
     return json_response({"version": str(version), **asdict(comparison)}, headers=live_headers(model))
 
 
-@router.post("/v1/models/{model}:freeze", response_model=FreezeState, openapi_extra=request_body(FreezeRequest))
+@router.post("/v1/models/{model}:freeze", "operate", response_model=FreezeState, body=FreezeRequest)
 async def freeze(request: Request, model: ModelDep, runtime: RuntimeDep) -> Response:
     """Stop learning until the model is thawed. Feedback is still accepted, and waits in the log."""
     parsed = await read_body_as(request, FreezeRequest, runtime.settings)
@@ -214,7 +213,7 @@ async def freeze(request: Request, model: ModelDep, runtime: RuntimeDep) -> Resp
     return json_response(asdict(frozen))
 
 
-@router.post("/v1/models/{model}:thaw", status_code=204)
+@router.post("/v1/models/{model}:thaw", "operate", status_code=204)
 async def thaw(request: Request, model: ModelDep) -> Response:
     """Learn what waited in the log, and resume learning. A quarantine must be ended first."""
     open_quarantine = await model.read(lambda connection: quarantine.load_open(connection, model.spec.name))
@@ -228,7 +227,7 @@ async def thaw(request: Request, model: ModelDep) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/v1/models/{model}/quarantine", response_model=QuarantinesAnswer)
+@router.get("/v1/models/{model}/quarantine", "operate", response_model=QuarantinesAnswer)
 async def list_quarantines(model: ModelDep) -> Response:
     """The quarantines that the rollback guard started, newest first, and how they ended."""
     name = model.spec.name
@@ -237,9 +236,7 @@ async def list_quarantines(model: ModelDep) -> Response:
     return json_response({"quarantines": described}, headers=live_headers(model))
 
 
-@router.post(
-    "/v1/models/{model}/quarantine:end", response_model=QuarantineDetails, openapi_extra=request_body(EndQuarantine)
-)
+@router.post("/v1/models/{model}/quarantine:end", "operate", response_model=QuarantineDetails, body=EndQuarantine)
 async def end_quarantine(request: Request, model: ModelDep, runtime: RuntimeDep) -> Response:
     """End the quarantine: its feedback is learned after all, or dropped and un-learned exactly. Learning resumes."""
     parsed = await read_body_as(request, EndQuarantine, runtime.settings)

@@ -5,16 +5,16 @@ them (api/shared_routes.py). Its answers are equal to TensorFlow Serving's to th
 headers: X-Model-Version, X-Learned-Until, X-Prediction-Ids.
 """
 
-import re
 import time
 from collections.abc import Callable
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from online.api.auth.scopes import CallerDep
 from online.api.bodies import read_json
-from online.api.dependencies import ROUTE_HEADER, RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response, prediction_headers, version_headers
+from online.api.dependencies import RuntimeDep
+from online.api.responses import json_response, prediction_headers, version_headers
+from online.api.routes import Router
 from online.api.shared_routes import Dialect, Document, PredictModelDep, SelectorDep, StatusModelDep
 from online.api.signatures import output_tensors
 from online.api.tensorflow.answers import write_classifications, write_columns, write_regressions, write_rows
@@ -37,29 +37,12 @@ from online.serving.predictor import PredictionResult
 from online.serving.runtime import Runtime
 from online.serving.versions import VersionSelector
 
-MAX_INT64 = 2**63 - 1
 FIELDS = ("inputs", "signature_name")  # a predict body with one of these is TensorFlow Serving's
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 
 # what the shared routes ask for
-
-
-def select_version(request: Request) -> VersionSelector:
-    """The version that the path names. Raises BadInput where it is not a number."""
-    version, label = (request.path_params.get(name) for name in ("version", "label"))
-    number = None if version is None else _parse_version(request, version)
-    route = request.headers.get(ROUTE_HEADER) if version is None and label is None else None
-    return VersionSelector(number, label, route)
-
-
-def _parse_version(request: Request, text: str) -> int:
-    if not re.fullmatch("[0-9]+", text):
-        raise malformed(request)
-    if len(text) > len(str(MAX_INT64)) or int(text) > MAX_INT64:
-        raise BadInput(f"Failed to convert version: {text[:40]} to numeric.")
-    return int(text)
 
 
 def parse_predict(body: bytes) -> tuple[Document, bool]:
@@ -89,7 +72,6 @@ DIALECT = Dialect(
     parse=parse_predict,
     predict=predict_tensors,
     version_statuses=version_statuses,
-    select_version=select_version,
     unknown_predict_model=unknown_servable,
     unknown_status_model=unknown_model,
     version_errors=VersionErrors,
@@ -110,9 +92,9 @@ def _tensor_response(predicted: PredictionResult, content: bytes) -> Response:
 # classify, regress
 
 
-@router.post("/v1/models/{model}:classify", include_in_schema=False)
-@router.post("/v1/models/{model}/versions/{version}:classify", include_in_schema=False)
-@router.post("/v1/models/{model}/labels/{label}:classify", include_in_schema=False)
+@router.post("/v1/models/{model}:classify", "predict", every_worker=True, include_in_schema=False)
+@router.post("/v1/models/{model}/versions/{version}:classify", "predict", every_worker=True, include_in_schema=False)
+@router.post("/v1/models/{model}/labels/{label}:classify", "predict", every_worker=True, include_in_schema=False)
 async def classify(
     request: Request, model: PredictModelDep, runtime: RuntimeDep, selector: SelectorDep, caller: CallerDep
 ) -> Response:
@@ -120,9 +102,9 @@ async def classify(
     return await _predict_examples(request, model, runtime, selector, caller, CLASSIFY, write_classifications)
 
 
-@router.post("/v1/models/{model}:regress", include_in_schema=False)
-@router.post("/v1/models/{model}/versions/{version}:regress", include_in_schema=False)
-@router.post("/v1/models/{model}/labels/{label}:regress", include_in_schema=False)
+@router.post("/v1/models/{model}:regress", "predict", every_worker=True, include_in_schema=False)
+@router.post("/v1/models/{model}/versions/{version}:regress", "predict", every_worker=True, include_in_schema=False)
+@router.post("/v1/models/{model}/labels/{label}:regress", "predict", every_worker=True, include_in_schema=False)
 async def regress(
     request: Request, model: PredictModelDep, runtime: RuntimeDep, selector: SelectorDep, caller: CallerDep
 ) -> Response:
@@ -153,17 +135,17 @@ async def _predict_examples(
 # status, metadata
 
 
-@router.get("/v1/models/{model}/versions/{version}", include_in_schema=False)
-@router.get("/v1/models/{model}/labels/{label}", include_in_schema=False)
+@router.get("/v1/models/{model}/versions/{version}", "predict", include_in_schema=False)
+@router.get("/v1/models/{model}/labels/{label}", "predict", include_in_schema=False)
 async def get_version_status(model: StatusModelDep, selector: SelectorDep) -> Response:
     """The status of one version; GET /v1/models/{model} has that of all."""
     version = selector.version if selector.version is not None else find_version(model.live, selector).version
     return json_response({"model_version_status": version_statuses(model.live, version)})
 
 
-@router.get("/v1/models/{model}/metadata", include_in_schema=False)
-@router.get("/v1/models/{model}/versions/{version}/metadata", include_in_schema=False)
-@router.get("/v1/models/{model}/labels/{label}/metadata", include_in_schema=False)
+@router.get("/v1/models/{model}/metadata", "predict", include_in_schema=False)
+@router.get("/v1/models/{model}/versions/{version}/metadata", "predict", include_in_schema=False)
+@router.get("/v1/models/{model}/labels/{label}/metadata", "predict", include_in_schema=False)
 async def get_metadata(model: StatusModelDep, selector: SelectorDep) -> Response:
     """The signatures of a model."""
     served = find_version(model.live, selector)

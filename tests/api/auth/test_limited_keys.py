@@ -7,7 +7,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from online.api.auth.scopes import ROUTES
+from online.api.app import ROUTES
 from online.schemas.access.callers import SCOPES
 from tests.api.auth.access import ADMIN_KEY, VEC, bearer, browse, build, new_key
 
@@ -32,7 +32,9 @@ def limited(app: FastAPI) -> TestClient:
     return browse(app, **bearer(new_key(app, *SCOPES, name="limited", models=["vec"])))
 
 
-@pytest.mark.parametrize(("method", "path"), [route for route in ROUTES if not route[1].endswith(WAITS)])
+@pytest.mark.parametrize(
+    ("method", "path"), [(each.method, each.path) for each in ROUTES if not each.path.endswith(WAITS)]
+)
 def test_no_answer_names_another_model(limited: TestClient, method: str, path: str) -> None:
     where = re.sub(r"{(\w+)(?::path)?}", lambda match: VALUES.get(match[1], "nothing"), path)
     answer = limited.request(method, where, json=BODIES.get(f"{method} {path}", {}))

@@ -7,8 +7,9 @@ import grpc
 import pytest
 from fastapi.testclient import TestClient
 
+from online.api.app import ROUTES
 from online.api.auth.callers import Callers
-from online.api.auth.scopes import ROUTES, RPCS, check_scope
+from online.api.auth.scopes import RPCS, check_scope
 from online.api.grpc.server import create_services
 from online.errors import Forbidden, Unauthorized
 from online.schemas.access.callers import ANONYMOUS, SCOPE_HELP, SCOPES, Scope, caller_with
@@ -46,12 +47,12 @@ def path_of(template: str) -> str:
 
 REFUSALS = {401: Unauthorized, 403: Forbidden}
 # these answer 401 or 403 by themselves: a wrong key to sign in with, a signed URL, keys of their own
-OWN_CHECKS = {("POST", "/v1/session"), *(route for route, access in ROUTES.items() if access in PUBLIC[2:])}
+OWN_CHECKS = {("POST", "/v1/session"), *((each.method, each.path) for each in ROUTES if each.access in PUBLIC[2:])}
 
 
 @pytest.mark.parametrize("scope", SCOPES)
 def test_each_scope_opens_exactly_its_routes(client: TestClient, keys: dict[Scope, str], scope: Scope) -> None:
-    for (method, template), access in ROUTES.items():
+    for method, template, access in ((each.method, each.path, each.access) for each in ROUTES):
         if (method, template) in OWN_CHECKS or template.endswith("/events"):
             continue
         response = client.request(method, path_of(template), headers=bearer(keys[scope]), content=b"{}")
@@ -61,7 +62,7 @@ def test_each_scope_opens_exactly_its_routes(client: TestClient, keys: dict[Scop
 
 
 def test_without_a_key_only_the_public_routes_answer(client: TestClient) -> None:
-    for (method, template), access in ROUTES.items():
+    for method, template, access in ((each.method, each.path, each.access) for each in ROUTES):
         if (method, template) in OWN_CHECKS:
             continue
         response = client.request(method, path_of(template), content=b"{}")

@@ -17,6 +17,7 @@ from online.api.app import create_app
 from online.api.auth.key_changes import create_key
 from online.api.bodies import split_rows
 from online.api.http.connections import Connections
+from online.api.http.direct import DirectRequest
 from online.api.http.protocol import UNREAD_PAUSE_S
 from online.errors import Unavailable
 from online.journal import list_segments, read_frames
@@ -251,6 +252,24 @@ def test_instances_and_bytes_are_counted_where_requests_are_answered_directly(
         assert len(server.asgi) < 14, "some were answered directly"
 
     run(tmp_path, work, **{setting: most})
+
+
+def test_a_request_that_is_refused_here_is_counted_once(tmp_path: Path) -> None:
+    """It goes through the application, which counts it, and words the refusal."""
+
+    async def work(server: Server) -> None:
+        key = create_key(server.app.state.runtime.workspace.store, "counted", ["predict"]).secret
+        headers = ((b"host", b"127.0.0.1"), (b"authorization", f"Bearer {key}".encode()))
+        scope = {"type": "http", "method": "POST", "path": "/", "client": ("127.0.0.1", 1), "headers": headers}
+        direct = server.app.state.direct
+        for _ in range(2):  # the first time, the new key is loaded, and what is remembered is forgotten
+            assert (await direct.memory.find(scope)).id.startswith("key:")
+        endpoint = direct.endpoints[b"/v1/models/vec:predict"]
+        both = [DirectRequest(endpoint, lambda request, response: None, ()) for _ in range(2)]
+        assert [endpoint.begin(each, "127.0.0.1", headers, BODY) for each in both] == [True, False]  # the queue is full
+        assert [used.requests for used in direct.rates._used.values()] == [1]
+
+    run(tmp_path, work, max_waiting=1)
 
 
 def test_pages_with_the_widget_go_through_the_application_each_visitor_apart(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from fastapi import FastAPI
 
 from online.api import pages
-from online.api.app import create_app, list_compressed
+from online.api.app import ROUTES, create_app
 from online.settings import ModelSettings, Settings
 
 MODEL = ModelSettings(name="vec", kind="classifier", options={"input": "vector", "size": 2})
@@ -250,7 +250,7 @@ def test_short_answers_predictions_and_event_streams_are_not_compressed(app: Fas
 
 def test_no_answer_with_a_secret_or_with_the_words_of_a_user_is_compressed() -> None:
     """A compressed answer that also holds what somebody else chose would tell its secret by its length."""
-    routes = list_compressed()
+    routes = ROUTES.list_compressed()
     assert "/v1/models/{model}/replies" in routes and "/v1/models/{model}/versions" in routes
     secret = ("session", "keys", "conversation", "holders")
     assert [route for route in routes if any(word in route for word in secret)] == []

@@ -15,7 +15,9 @@ import httpx
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from online.api.http.forwarding import CALLER_HEADER, ForwardedCaller, Forwarder, is_answered_here
+from online.api.app import ROUTES
+from online.api.http.forwarding import CALLER_HEADER, ForwardedCaller, Forwarder
+from online.settings import Settings
 from tests.conftest import config
 from tests.support import Service, until
 
@@ -251,11 +253,12 @@ def test_a_single_worker_is_not_listed(tmp_path: Path) -> None:
     service.stop()
 
 
-def test_a_worker_without_a_first_worker_answers_503() -> None:
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        raise AssertionError("this worker does not answer the request")
+async def refuse_request(scope: Scope, receive: Receive, send: Send) -> None:
+    raise AssertionError("this worker does not answer the request")
 
-    transport = httpx.ASGITransport(Forwarder(app, 1))  # a port without a listener
+
+def test_a_worker_without_a_first_worker_answers_503() -> None:
+    transport = httpx.ASGITransport(Forwarder(refuse_request, 1, ROUTES, Settings()))  # a port without a listener
 
     async def request_models() -> httpx.Response:
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
@@ -308,4 +311,23 @@ def test_the_caller_named_by_a_request_is_trusted_only_from_another_worker(port:
     ],
 )
 def test_only_predictions_and_health_checks_are_answered_by_every_worker(method: str, path: str, here: bool) -> None:
-    assert is_answered_here(method, path) is here
+    forwarder = Forwarder(refuse_request, 1, ROUTES, Settings())
+    assert forwarder.is_answered_here({"method": method, "path": path, "headers": []}) is here
+    assert not forwarder.is_answered_here({"method": method, "path": f"/prefix{path}", "headers": []})
+
+
+@pytest.mark.parametrize(
+    ("settings", "headers", "is_stripped"),
+    [
+        (Settings(root_path="/ai"), [], True),
+        (Settings(trusted_proxies=["10.0.0.0/8"]), [(b"x-forwarded-prefix", b"/ai")], True),
+        (Settings(trusted_proxies=["10.9.0.0/16"]), [(b"x-forwarded-prefix", b"/ai")], False),
+    ],
+)
+def test_every_worker_answers_predictions_behind_a_prefix_that_its_proxy_keeps(
+    settings: Settings, headers: list[tuple[bytes, bytes]], is_stripped: bool
+) -> None:
+    """The path with the prefix was no prediction: the first worker answered all of them, and the others were idle."""
+    forwarder = Forwarder(refuse_request, 1, ROUTES, settings)
+    scope = {"method": "POST", "path": "/ai/v1/models/chat:predict", "headers": headers, "client": ("10.1.2.3", 5)}
+    assert forwarder.is_answered_here(scope) is is_stripped

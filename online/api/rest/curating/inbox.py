@@ -6,14 +6,15 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from online.api.audit import name_offset, record
 from online.api.auth.scopes import CallerDep
 from online.api.bodies import read_body_as
 from online.api.dependencies import ModelDep, RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body
+from online.api.responses import json_response, live_headers
 from online.api.rest.replies import check_ranker
+from online.api.routes import Router
 from online.errors import BadInput
 from online.models.encoders.follow_ups import read_text
 from online.schemas.access.callers import Caller
@@ -42,7 +43,7 @@ from online.serving.model_runtime import ModelRuntime
 from online.store.callers.api_keys import load_keys
 from online.store.inbox import OpenItem
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 MAX_GROUPS = 200
 NOBODY, ME = "nobody", "me"
@@ -67,7 +68,7 @@ Only = Annotated[
 ]
 
 
-@router.get("/v1/models/{model}/inbox", response_model=InboxAnswer)
+@router.get("/v1/models/{model}/inbox", "curate", response_model=InboxAnswer)
 async def list_inbox(
     model: ModelDep,
     runtime: RuntimeDep,
@@ -110,7 +111,7 @@ async def list_inbox(
     return json_response(answer.model_dump(), headers=live_headers(model))
 
 
-@router.get("/v1/models/{model}/inbox:count", response_model=InboxCount)
+@router.get("/v1/models/{model}/inbox:count", "curate", response_model=InboxCount)
 async def count_inbox(model: ModelDep, caller: CallerDep) -> Response:
     """How many groups are open. It costs little: groups are built again only when other items are open."""
     groups = await model.inbox.reader.load_groups()
@@ -121,9 +122,10 @@ async def count_inbox(model: ModelDep, caller: CallerDep) -> Response:
 
 @router.post(
     "/v1/models/{model}/inbox:decide",
+    "curate",
     status_code=202,
     response_model=Decided,
-    openapi_extra=request_body(DecideRequest),
+    body=DecideRequest,
 )
 async def decide(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Approve, merge, reject or answer items. 409 tells who has decided about one of them before."""
@@ -134,9 +136,7 @@ async def decide(request: Request, model: ModelDep, runtime: RuntimeDep, caller:
     return json_response(decided.model_dump(), 202, live_headers(model))
 
 
-@router.post(
-    "/v1/models/{model}/inbox:undo", status_code=202, response_model=Undone, openapi_extra=request_body(UndoRequest)
-)
+@router.post("/v1/models/{model}/inbox:undo", "curate", status_code=202, response_model=Undone, body=UndoRequest)
 async def undo(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Take a decision back, exactly: its items are open again. A repeated call changes nothing.
 
@@ -149,7 +149,7 @@ async def undo(request: Request, model: ModelDep, runtime: RuntimeDep, caller: C
     return json_response(undone.model_dump(), 202, live_headers(model))
 
 
-@router.post("/v1/models/{model}/inbox:assign", response_model=Assigned, openapi_extra=request_body(AssignRequest))
+@router.post("/v1/models/{model}/inbox:assign", "curate", response_model=Assigned, body=AssignRequest)
 async def assign(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Let a caller look after items. Items that are not open any more are passed over."""
     body = await read_body_as(request, AssignRequest, runtime.settings)
@@ -163,9 +163,10 @@ async def assign(request: Request, model: ModelDep, runtime: RuntimeDep, caller:
 
 @router.post(
     "/v1/models/{model}/unanswered:dismiss",
+    "curate",
     status_code=202,
     response_model=Decided,
-    openapi_extra=request_body(DismissRequest),
+    body=DismissRequest,
 )
 async def dismiss(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Let questions that need no reply stay away from the unanswered ones, until 5 more users ask them.

@@ -2,24 +2,25 @@
 
 import json
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 from sqlalchemy import Connection
 
 from online.api.audit import name_offset, record
 from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep, RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response, live_headers
+from online.api.responses import json_response, live_headers
+from online.api.routes import Router
 from online.schemas.access.held import HeldAnswer, HeldItem
 from online.schemas.feedback import FeedbackItem, Receipt
 from online.serving.feedback import review
 from online.store.callers.held_feedback import HeldFeedbackRow, count_undecided, list_undecided
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 MAX_LISTED = 200
 
 
-@router.get("/v1/models/{model}/held", response_model=HeldAnswer)
+@router.get("/v1/models/{model}/held", "curate", response_model=HeldAnswer)
 async def list_held(model: ModelDep) -> Response:
     """The feedback that waits for a decision, oldest first."""
     name = model.spec.name
@@ -42,7 +43,7 @@ def describe_held(row: HeldFeedbackRow) -> HeldItem:
     )
 
 
-@router.post("/v1/models/{model}/held/{id}:accept", status_code=202, response_model=Receipt)
+@router.post("/v1/models/{model}/held/{id}:accept", "curate", status_code=202, response_model=Receipt)
 async def accept_held(model: ModelDep, runtime: RuntimeDep, caller: CallerDep, id: str) -> Response:
     """Accept one: it becomes feedback of its caller, and is learned."""
     receipt = await review.accept_held(model.feedback, id, caller.id)
@@ -50,7 +51,7 @@ async def accept_held(model: ModelDep, runtime: RuntimeDep, caller: CallerDep, i
     return json_response(receipt.model_dump(), 202, live_headers(model))
 
 
-@router.post("/v1/models/{model}/held/{id}:reject", status_code=202, response_model=Receipt)
+@router.post("/v1/models/{model}/held/{id}:reject", "curate", status_code=202, response_model=Receipt)
 async def reject_held(model: ModelDep, runtime: RuntimeDep, caller: CallerDep, id: str) -> Response:
     """Reject one: it is never learned."""
     receipt = await review.reject_held(model.feedback, id, caller.id)

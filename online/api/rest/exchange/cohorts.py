@@ -2,13 +2,14 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import Header, Path, Query, Request, Response
 
 from online.api.audit import record_action
 from online.api.auth.scopes import CallerDep
 from online.api.bodies import check_json, parse_as, read_body_as, read_bytes
 from online.api.dependencies import ModelDep, RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response, request_body
+from online.api.responses import json_response
+from online.api.routes import Router
 from online.schemas.exchange.cohorts import (
     CohortAnswer,
     CohortParameters,
@@ -22,7 +23,7 @@ from online.schemas.exchange.cohorts import (
 from online.schemas.fields import Name
 from online.serving.feedback.cohorts.bodies import Message
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 Number = Annotated[
     int, Path(ge=1, le=1_000_000, description="Of the member, as the service has given it when it joined.")
 ]
@@ -31,7 +32,7 @@ ROOT = "/v1/models/{model}/cohorts"
 MEMBER = f"{ROOT}/{{id}}/members/{{number}}"
 
 
-@router.post(ROOT, status_code=201, response_model=CohortAnswer, openapi_extra=request_body(CohortParameters))
+@router.post(ROOT, "curate", status_code=201, response_model=CohortAnswer, body=CohortParameters)
 async def create_cohort(request: Request, model: ModelDep, runtime: RuntimeDep) -> Response:
     """Begin a cohort, whose members learn by themselves and send sums that only their total can be read from."""
     created = await model.cohorts.create(await read_body_as(request, CohortParameters, runtime.settings))
@@ -39,15 +40,13 @@ async def create_cohort(request: Request, model: ModelDep, runtime: RuntimeDep) 
     return json_response(created.model_dump(), 201)
 
 
-@router.get(f"{ROOT}/{{id}}", response_model=CohortAnswer)
+@router.get(f"{ROOT}/{{id}}", "feedback", response_model=CohortAnswer)
 async def get_cohort(model: ModelDep, id: str) -> Response:
     """How far a cohort is, and how its members pack their values."""
     return json_response((await model.cohorts.load(id)).model_dump())
 
 
-@router.post(
-    f"{ROOT}/{{id}}/members", status_code=201, response_model=Membership, openapi_extra=request_body(JoinRequest)
-)
+@router.post(f"{ROOT}/{{id}}/members", "feedback", status_code=201, response_model=Membership, body=JoinRequest)
 async def join_cohort(
     request: Request,
     model: ModelDep,
@@ -61,7 +60,7 @@ async def join_cohort(
     return json_response((await model.cohorts.join(id, keys, caller, user)).model_dump(), 201)
 
 
-@router.get(MEMBER, response_model=MemberAnswer)
+@router.get(MEMBER, "feedback", response_model=MemberAnswer)
 async def get_member(model: ModelDep, id: str, number: Number, token: Token) -> Response:
     """What a member needs for the present round, until it has sent its message of this round."""
     return answer(await model.cohorts.load_member(id, number, token))
@@ -76,7 +75,7 @@ async def take(
     return answer(await model.cohorts.send(id, number, token, message))
 
 
-@router.put(f"{MEMBER}/shares", response_model=MemberAnswer, openapi_extra=request_body(SharesMessage))
+@router.put(f"{MEMBER}/shares", "feedback", response_model=MemberAnswer, body=SharesMessage)
 async def send_shares(
     request: Request, model: ModelDep, runtime: RuntimeDep, id: str, number: Number, token: Token
 ) -> Response:
@@ -84,7 +83,7 @@ async def send_shares(
     return await take(request, model, runtime, id, number, token, SharesMessage)
 
 
-@router.put(f"{MEMBER}/values", response_model=MemberAnswer, openapi_extra=request_body(ValuesMessage))
+@router.put(f"{MEMBER}/values", "feedback", response_model=MemberAnswer, body=ValuesMessage)
 async def send_values(
     request: Request, model: ModelDep, runtime: RuntimeDep, id: str, number: Number, token: Token
 ) -> Response:
@@ -92,7 +91,7 @@ async def send_values(
     return await take(request, model, runtime, id, number, token, ValuesMessage)
 
 
-@router.put(f"{MEMBER}/unmasking", response_model=MemberAnswer, openapi_extra=request_body(UnmaskingMessage))
+@router.put(f"{MEMBER}/unmasking", "feedback", response_model=MemberAnswer, body=UnmaskingMessage)
 async def send_unmasking(
     request: Request, model: ModelDep, runtime: RuntimeDep, id: str, number: Number, token: Token
 ) -> Response:

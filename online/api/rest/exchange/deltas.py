@@ -3,14 +3,14 @@
 import asyncio
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep
-from online.api.responses import ERROR_RESPONSES
 from online.api.rest.exchange.exports import find_export
 from online.api.rest.exchange.learner_files import check_may_read_sums
 from online.api.rest.exchange.sending import WAITING, answer_known, describe_file, send_file
+from online.api.routes import Router
 from online.api.web.negotiation import IDENTITY, pick_encoding
 from online.errors import NotFound
 from online.schemas.access.callers import Caller
@@ -18,12 +18,12 @@ from online.serving.exports.deltas import COMPRESSORS, VersionFile, tag_delta
 from online.serving.exports.learner_files import LEARNER
 from online.serving.model_runtime import ModelRuntime
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 RESPONSES = {**describe_file("The delta."), **WAITING}
 
 
-@router.get("/v1/models/{model}/versions/{version}/delta", response_class=Response, responses=RESPONSES)
+@router.get("/v1/models/{model}/versions/{version}/delta", "predict", response_class=Response, responses=RESPONSES)
 async def send_delta(
     request: Request,
     caller: CallerDep,

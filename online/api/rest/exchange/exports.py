@@ -9,14 +9,15 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from fastapi.responses import FileResponse
 
 from online.api.auth.scopes import CallerDep, check_scope
 from online.api.dependencies import ModelDep
-from online.api.responses import ERROR_RESPONSES, json_response
+from online.api.responses import json_response
 from online.api.rest.exchange.learner_files import check_may_read_sums, send_learner_file
 from online.api.rest.exchange.sending import WAITING, describe_file, send_file
+from online.api.routes import Router
 from online.models import input_options
 from online.models.export.formats import FORMATS, find_format
 from online.schemas.access.callers import Caller
@@ -26,7 +27,7 @@ from online.serving.exports.files import KeptExport
 from online.serving.exports.learner_files import LEARNER
 from online.serving.model_runtime import ModelRuntime
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 FormatQuery = Annotated[str, Query(alias="format", max_length=40, description=f"One of {', '.join(FORMATS)}.")]
 FileQuery = Annotated[
@@ -40,6 +41,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 
 @router.get(
     "/v1/models/{model}/versions/{version}/export",
+    "predict",
     response_class=FileResponse,
     responses={**describe_file(), **REFUSALS},
 )
@@ -61,6 +63,7 @@ async def export_version(
 
 @router.get(
     "/v1/models/{model}/versions/{version}/export/manifest",
+    "predict",
     response_model=ExportManifest,
     responses=REFUSALS,
 )

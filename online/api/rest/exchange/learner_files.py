@@ -10,18 +10,19 @@ curate, unless the model's setting `share_sums` is true.
 import asyncio
 from functools import partial
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from online.api.auth.scopes import check_scope
 from online.api.dependencies import ModelDep
-from online.api.responses import ERROR_RESPONSES, live_headers
+from online.api.responses import live_headers
 from online.api.rest.exchange.sending import JSON, describe_file, send_file
 from online.api.rest.replies import check_ranker
+from online.api.routes import Router
 from online.schemas.access.callers import Caller
 from online.serving.exports.repertoire_files import write_repertoire_file
 from online.serving.model_runtime import ModelRuntime
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 
 async def send_learner_file(request: Request, caller: Caller, model: ModelRuntime, version: str) -> Response:
@@ -38,7 +39,9 @@ def check_may_read_sums(caller: Caller, model: ModelRuntime) -> None:
         check_scope(caller, "curate", model.spec.name)
 
 
-@router.get("/v1/models/{model}/replies:offline", response_class=Response, responses=describe_file(media_type=JSON))
+@router.get(
+    "/v1/models/{model}/replies:offline", "predict", response_class=Response, responses=describe_file(media_type=JSON)
+)
 async def send_repertoire(request: Request, model: ModelDep) -> Response:
     """The replies that are given now and their example questions, from which a device answers without the service.
 

@@ -10,12 +10,13 @@ import hashlib
 from functools import lru_cache
 from pathlib import Path
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from fastapi.responses import FileResponse
 
 from online.api.dependencies import ModelDep
-from online.api.responses import ERROR_RESPONSES, json_response
+from online.api.responses import json_response
 from online.api.rest.exchange.sending import CACHE_CONTROL, WAITING, describe_file, send_file
+from online.api.routes import Router
 from online.errors import BadInput, NotFound
 from online.models import encoder_options
 from online.models.encoders import minilm
@@ -25,13 +26,13 @@ from online.models.kinds import HASHED
 from online.schemas.models import EncoderFile, EncoderManifest
 from online.serving.model_runtime import ModelRuntime
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 NETWORK, VOCABULARY = "model.onnx", "vocab.txt"
 FILE = {**describe_file("The file. Its ETag is its sha256."), **WAITING}
 
 
-@router.get("/v1/models/{model}/encoder", response_model=EncoderManifest, responses=WAITING)
+@router.get("/v1/models/{model}/encoder", "predict", response_model=EncoderManifest, responses=WAITING)
 async def get_encoder(model: ModelDep) -> Response:
     """The text encoder of the model, for devices that encode texts themselves: its manifest.
 
@@ -48,7 +49,7 @@ async def get_encoder(model: ModelDep) -> Response:
     return json_response(manifest.model_dump(), headers={"Cache-Control": CACHE_CONTROL})
 
 
-@router.get("/v1/models/{model}/encoder/{name}", response_class=FileResponse, responses=FILE)
+@router.get("/v1/models/{model}/encoder/{name}", "predict", response_class=FileResponse, responses=FILE)
 async def get_encoder_file(request: Request, model: ModelDep, name: str) -> Response:
     """One file of the text encoder: model.onnx or vocab.txt."""
     files = await find_files(model)

@@ -6,24 +6,25 @@ Only the operator's settings name webhooks. No request does, so that nobody can 
 from functools import partial
 
 import orjson
-from fastapi import APIRouter, Response
+from fastapi import Response
 from sqlalchemy import Connection
 
 from online.api.audit import record
 from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep, RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response
+from online.api.responses import json_response
+from online.api.routes import Router
 from online.schemas.operating.alerts import AlertsAnswer, AlertTestAnswer, EndpointState, SentAlert, TestedEndpoint
 from online.serving.alerts.alerts import list_endpoints, send_test
 from online.serving.runtime import Runtime
 from online.store.alerts.deliveries import AlertRow, load_alerts, load_deliveries
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 MAX_LISTED = 50
 
 
-@router.get("/v1/models/{model}/alerts", response_model=AlertsAnswer)
+@router.get("/v1/models/{model}/alerts", "operate", response_model=AlertsAnswer)
 async def list_alerts(model: ModelDep, runtime: RuntimeDep) -> Response:
     """Where alerts are sent, how the last delivery went, and the newest alerts."""
     answer: AlertsAnswer = await model.read(partial(load_answer, model=model.spec.name, runtime=runtime))
@@ -48,7 +49,7 @@ def describe_alert(row: AlertRow) -> SentAlert:
     return SentAlert(**{name: body[name] for name in ("id", "event", "model", "at", "sentence", "figures")})
 
 
-@router.post("/v1/models/{model}/alerts:test", response_model=AlertTestAnswer)
+@router.post("/v1/models/{model}/alerts:test", "operate", response_model=AlertTestAnswer)
 async def test_alerts(model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Send a test alert to every webhook, and return what each said."""
     results = await send_test(runtime.settings, model.spec.name, model.new_id())

@@ -2,20 +2,21 @@
 
 import asyncio
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
 from online.api.auth.scopes import CallerDep
 from online.api.dependencies import RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response
+from online.api.responses import json_response
+from online.api.routes import Router
 from online.device_reports import collect_reports, describe_device, summarize
 from online.models.devices.probe import measure_cpu
 from online.schemas.operating.devices import DevicesAnswer
 from online.serving.runtime import Runtime
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 
-@router.get("/v1/devices", response_model=DevicesAnswer)
+@router.get("/v1/devices", "operate", response_model=DevicesAnswer)
 async def get_devices(runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Every device that a process of the service uses, what lies there, and where memory ran out.
 

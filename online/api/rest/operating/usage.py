@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 from sqlalchemy import Connection
 
 from online.api.dependencies import ModelDep
-from online.api.responses import ERROR_RESPONSES, json_response, live_headers
+from online.api.responses import json_response, live_headers
+from online.api.routes import Router
 from online.models import spec_of
 from online.schemas.operating.usage import TopQuestion, TopQuestionsAnswer, UsageAnswer
 from online.serving.inbox.groups import index_questions
@@ -30,7 +31,7 @@ from online.serving.usage.top_questions import (
 from online.store.repertoire.replies import load_replies
 from online.store.usage.questions import QuestionSample, load_features, load_questions
 
-router = APIRouter(responses=ERROR_RESPONSES)
+router = Router()
 
 From = Annotated[
     str | None,
@@ -53,7 +54,7 @@ def read_range(since: str | None, until: str | None, timezone: str) -> UsageRang
     )
 
 
-@router.get("/v1/models/{model}/usage", response_model=UsageAnswer)
+@router.get("/v1/models/{model}/usage", "curate", response_model=UsageAnswer)
 async def get_usage(
     model: ModelDep, since: From = None, until: Until = None, by: Unit = "day", timezone: Zone = "UTC"
 ) -> Response:
@@ -69,7 +70,7 @@ async def get_usage(
     return json_response(answer.model_dump(), headers=live_headers(model))
 
 
-@router.get("/v1/models/{model}/usage/questions", response_model=TopQuestionsAnswer)
+@router.get("/v1/models/{model}/usage/questions", "curate", response_model=TopQuestionsAnswer)
 async def list_top_questions(
     model: ModelDep,
     since: From = None,
