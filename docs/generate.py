@@ -210,7 +210,8 @@ def metrics_page() -> str:
     from online.telemetry import Metrics
 
     rows = []
-    for metric in vars(Metrics()).values():
+    metrics = Metrics()
+    for metric in (each for owner in (metrics, *metrics.parts) for each in vars(owner).values()):
         if hasattr(metric, "_documentation"):
             suffix = "_total" if metric._type == "counter" else ""
             labels = ", ".join(f"`{name}`" for name in metric._labelnames)

@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
+from online.installed import Parts, collect
 from online.settings import LogFormat, LogLevel
 
 REMINDER_S = 60.0  # an outage that continues is reported again after this time
@@ -149,114 +150,110 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.predictions = self._counter("online_predictions_total", "Instances answered", "model")
-        self.feedback = self._counter("online_feedback_total", "Feedback items acknowledged", "model", "kind")
-        self.callers = self._gauge(
+        self.predictions = self.counter("online_predictions_total", "Instances answered", "model")
+        self.feedback = self.counter("online_feedback_total", "Feedback items acknowledged", "model", "kind")
+        self.callers = self.gauge(
             "online_callers",
             "Callers that are not trusted, by what the review made of them",
             "livemax",
             "model",
             "state",
         )
-        self.caller_decisions = self._counter(
+        self.caller_decisions = self.counter(
             "online_caller_decisions_total", "Changes of the state of a caller", "model", "state"
         )
-        self.refused = self._counter("online_refused_requests_total", "Requests answered with an error", "status")
+        self.refused = self.counter("online_refused_requests_total", "Requests answered with an error", "status")
         self.prediction_seconds = self._seconds(
             "online_prediction_seconds", "Time from a predict request's body being read to its answer being ready"
         )
-        self.batch_instances = self._histogram("online_batch_instances", "Instances in one micro-batch", BATCH_BUCKETS)
-        self.waiting_instances = self._gauge(
+        self.batch_instances = self.histogram("online_batch_instances", "Instances in one micro-batch", BATCH_BUCKETS)
+        self.waiting_instances = self.gauge(
             "online_waiting_instances", "Instances waiting for a micro-batch", "livesum", "model"
         )
         self.wait_seconds = self._seconds("online_wait_seconds", "Time an instance waits for a micro-batch")
         self.compute_seconds = self._seconds("online_compute_seconds", "Time the model computes a micro-batch")
-        self.shadows_dropped = self._counter(
+        self.shadows_dropped = self.counter(
             "online_shadows_dropped_total", "Requests not copied to the shadow version because it was busy", "model"
         )
         self.freshness_seconds = self._seconds(
             "online_freshness_seconds", "Time from feedback acknowledged to the first live version that has learned it"
         )
-        self.disk_free_bytes = self._gauge(
+        self.disk_free_bytes = self.gauge(
             "online_disk_free_bytes", "Free bytes of the disk that holds the state folder", "livemin"
         )
-        self.disk_is_short = self._gauge(
+        self.disk_is_short = self.gauge(
             "online_disk_is_short", "1 while fewer bytes are free than min_free_bytes, else 0", "livemax"
         )
-        self.stored_predictions = self._gauge(
+        self.stored_predictions = self.gauge(
             "online_stored_predictions", "Recorded predictions, counted every five minutes", "livemax"
         )
-        self.stored_prediction_bytes = self._gauge(
+        self.stored_prediction_bytes = self.gauge(
             "online_stored_prediction_bytes", "About how many bytes the recorded predictions take", "livemax"
         )
-        self.journal_bytes = self._gauge(
+        self.journal_bytes = self.gauge(
             "online_journal_bytes", "Bytes of the journal: predictions until they are copied into the store", "livemax"
         )
-        self.pruned = self._counter("online_pruned_total", "Rows and files that retention has deleted", "what")
-        self.jobs = self._gauge("online_jobs", "Batch prediction jobs waiting or running", "livesum")
-        self.job_rows = self._counter(
+        self.pruned = self.counter("online_pruned_total", "Rows and files that retention has deleted", "what")
+        self.jobs = self.gauge("online_jobs", "Batch prediction jobs waiting or running", "livesum")
+        self.job_rows = self.counter(
             "online_job_rows_total", "Rows processed by batch prediction jobs", "model", "outcome"
         )
-        self.stream_repairs = self._counter(
+        self.stream_repairs = self.counter(
             "online_stream_repairs_total",
             "Times that the copy of the log in Redis lacked entries or held foreign ones, and was written again",
             "model",
         )
-        self.live_version = self._gauge("online_live_version", "Number of the live version", "liveall", "model")
-        self.trusted_version = self._gauge(
+        self.live_version = self.gauge("online_live_version", "Number of the live version", "liveall", "model")
+        self.trusted_version = self.gauge(
             "online_trusted_version",
             "Number of the version that the guard compares the live one with",
             "liveall",
             "model",
         )
-        self.learned_until = self._gauge(
+        self.learned_until = self.gauge(
             "online_learned_until", "Offset that the live version has learned", "liveall", "model"
         )
-        self.standstill_seconds = self._gauge(
+        self.standstill_seconds = self.gauge(
             "online_standstill_seconds",
             "Seconds without progress while feedback waits, once they are more than standstill_s; else 0",
             "livemax",
             "model",
         )
-        self.drift_alarms = self._gauge(
+        self.drift_alarms = self.gauge(
             "online_drift_alarms", "Drift alarms raised up to the live version", "liveall", "model"
         )
-        self.swaps = self._counter("online_swaps_total", "Versions swapped in", "model")
-        self.alert_deliveries = self._counter(
-            "online_alert_deliveries_total",
-            "Attempts to send an alert to a webhook: delivered, failed (it is sent again), or given up",
-            "outcome",
-        )
-        self.memory_fallbacks = self._gauge(
+        self.swaps = self.counter("online_swaps_total", "Versions swapped in", "model")
+        self.memory_fallbacks = self.gauge(
             "online_memory_fallbacks",
             "How often a device had too little memory for a model, since its process started",
             "livemax",
             "role",
             "model",
         )
-        self.summed_examples = self._gauge(
+        self.summed_examples = self.gauge(
             "online_summed_examples",
             "Examples that the learner and each of its workers have summed while it was far behind, since it started",
             "livemax",
             "model",
             "by",
         )
-        self.learner_up = self._gauge("online_learner_up", "1 while the learner process runs, else 0", "livemax")
-        self.learner_restarts = self._counter("online_learner_restarts_total", "Restarts of the learner process")
+        self.learner_up = self.gauge("online_learner_up", "1 while the learner process runs, else 0", "livemax")
+        self.learner_restarts = self.counter("online_learner_restarts_total", "Restarts of the learner process")
+        self.parts = Parts(create(self) for create in collect("metrics"))
 
-    def _counter(self, name: str, help: str, *labels: str) -> Counter:
+    def counter(self, name: str, help: str, *labels: str) -> Counter:
         return Counter(name, help, labels, registry=self.registry)
 
-    def _gauge(
+    def gauge(
         self, name: str, help: str, across_workers: Literal["livesum", "liveall", "livemax", "livemin"], *labels: str
     ) -> Gauge:
         return Gauge(name, help, labels, registry=self.registry, multiprocess_mode=across_workers)
 
-    def _histogram(self, name: str, help: str, buckets: Sequence[float]) -> Histogram:
+    def histogram(self, name: str, help: str, buckets: Sequence[float]) -> Histogram:
         return Histogram(name, help, ("model",), registry=self.registry, buckets=buckets)
 
     def _seconds(self, name: str, help: str) -> Histogram:
-        return self._histogram(name, help, LATENCY_BUCKETS_S)
+        return self.histogram(name, help, LATENCY_BUCKETS_S)
 
     def text(self, lags: Iterable[tuple[int, str, int]], refused: Mapping[str, int]) -> bytes:
         """Every worker's metrics in the Prometheus text format.
@@ -286,6 +283,13 @@ class Metrics:
         """Remove the gauges of a worker that has ended; its counters stay in the sums."""
         if METRICS_FOLDER in os.environ:
             mark_process_dead(pid)  # type: ignore[no-untyped-call]
+
+
+class MetricsPart:
+    """The metrics of a plugin: its constructor takes the `Metrics`, and registers them in `registry`."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.metrics = metrics
 
 
 class ConstantCollector:

@@ -61,7 +61,7 @@ from online.api.rest import (
 )
 from online.api.rest.curating import inbox, review
 from online.api.rest.exchange import cohorts, deltas, exports, learner_files, text_encoder
-from online.api.rest.operating import alerts, devices, usage
+from online.api.rest.operating import devices, usage
 from online.api.routes import RouteTable
 from online.api.signed_urls import SignedUrls
 from online.api.tensorflow import rest as tensorflow
@@ -69,6 +69,7 @@ from online.api.web.branding import load_branding
 from online.api.web.compression import Compression
 from online.api.web.server_pages import ServerPages, wants_page
 from online.errors import AlreadyDecided, NotFound, NotServed, OnlineError, QuotaExceeded, TextTooLong
+from online.installed import collect_all
 from online.serving.building import build
 from online.serving.rates import RateLimits
 from online.serving.runtime import Runtime
@@ -104,14 +105,18 @@ MODULES = (
     devices,
     text_encoder,
     inbox,
-    alerts,
     cohorts,
     session,
     key_routes,
     holder_routes,
-    unmatched,  # last: what no other route matches
 )
-ROUTES = RouteTable(module.router for module in MODULES)
+ROUTES = RouteTable(
+    [
+        *(module.router for module in MODULES),
+        *collect_all("routers"),
+        unmatched.router,  # last: what no other route matches
+    ]
+)
 REFUSAL_HEADERS = {
     401: {"WWW-Authenticate": "Bearer"},
     415: {"Accept-Encoding": ACCEPTED},

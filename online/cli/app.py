@@ -13,8 +13,9 @@ from online import __version__
 from online.cli import adapt, config, evaluate, learn, log, openapi, predict, replay, serve, versions
 from online.cli.access import audit, keys
 from online.cli.access.erase import erase
-from online.cli.operating import alerts, devices, export, load, merge
+from online.cli.operating import devices, export, load, merge
 from online.errors import OnlineError
+from online.installed import collect
 
 app = typer.Typer(
     name="online",
@@ -29,7 +30,6 @@ keys_app = typer.Typer(
 audit_app = typer.Typer(
     help="The audit log: who changed what is served and learned.", no_args_is_help=True, rich_markup_mode=None
 )
-alerts_app = typer.Typer(help="Alerts that are sent to webhooks.", no_args_is_help=True, rich_markup_mode=None)
 log_app = typer.Typer(help="Read the log of a state folder.", no_args_is_help=True, rich_markup_mode=None)
 
 app.command()(serve.serve)
@@ -48,8 +48,6 @@ keys_app.command()(keys.scopes)
 app.add_typer(audit_app, name="audit")
 audit_app.command("list")(audit.list_entries)
 audit_app.command()(audit.verify)
-app.add_typer(alerts_app, name="alerts")
-alerts_app.command()(alerts.test)
 app.add_typer(log_app, name="log")
 log_app.command()(log.export)
 log_app.command()(log.report)
@@ -70,6 +68,9 @@ app.command()(config.config)
 app.command()(openapi.openapi)
 app.command("work", hidden=True)(serve.run_worker)
 app.command("store", hidden=True)(serve.run_store_process)
+
+
+collect("commands", app)
 
 
 @app.callback(invoke_without_command=True)

@@ -3,7 +3,17 @@
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SecretStr,
+    SerializationInfo,
+    StringConstraints,
+)
 
 from online.schemas.labels import name_label
 
@@ -96,3 +106,18 @@ class ErrorAnswer(Wire):
     by: str | None = Field(None, description="Where somebody else decided before: who.")
     action: str | None = Field(None, description="Where somebody else decided before: what.")
     cause: Cause | None = Field(None, description="Where a log is refused: why, for programs.")
+
+
+REVEAL_SECRETS = {"reveal_secrets": True}  # the serialization context that writes secrets in clear
+
+
+def serialize_secret(secret: SecretStr, info: SerializationInfo) -> str:
+    is_revealed = bool(info.context and info.context.get("reveal_secrets"))
+    return secret.get_secret_value() if is_revealed else str(secret)
+
+
+Secret = Annotated[SecretStr, PlainSerializer(serialize_secret, when_used="json-unless-none")]
+
+
+def reveal(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()

@@ -13,14 +13,13 @@ from typing import Any
 
 from online.device_reports import DeviceReporter
 from online.errors import SetupError
+from online.installed import collect
 from online.journal import JournalWriter
 from online.models import spec_of
 from online.models.devices.probe import Devices, SystemDevices
 from online.rollback_guard import Guard
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
-from online.serving.alerts.alerts import Alerts
-from online.serving.alerts.watching import Sources
 from online.serving.callers.caller_review import CallerReview
 from online.serving.callers.holders import Holders
 from online.serving.devices.placing import ServingPlaces, place_models
@@ -107,11 +106,8 @@ def build(
     jobs = BatchQueue(settings, workspace, {name: model.predictor for name, model in models.items()}, metrics)
     supervisor = build_supervisor(settings, models, metrics) if with_learner else None
 
-    def learner() -> LearnerState:
-        return LearnerState(state="external") if supervisor is None else supervisor.state
-
     loads = [model.predictor.load for model in models.values()]
-    return Runtime(
+    runtime = Runtime(
         settings=settings,
         workspace=workspace,
         metrics=metrics,
@@ -132,11 +128,17 @@ def build(
         else None,
         feedback_slots=FeedbackSlots(),
         erasures=build_erasures(workspace, models, reports, replays, jobs),
-        alerts=Alerts(settings, workspace.store, Sources(models, learner, builder.disk), metrics, builder.new_id),
+        new_id=builder.new_id,
         workers=Workers(settings, metrics.remove_worker),
         reporter=reporter,
         is_primary=is_primary,
     )
+    for part in collect("service_part", runtime):
+        runtime.parts.add(part)
+    for model in models.values():
+        for part in collect("model_part", model, runtime):
+            model.parts.add(part)
+    return runtime
 
 
 def build_erasures(

@@ -5,7 +5,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from online.base_snapshot import find_base, missing_until
 from online.errors import LogReplaced, Unavailable
+from online.installed import Parts
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
 from online.serving.callers.caller_review import CallerReview
@@ -33,6 +34,7 @@ from online.serving.monitoring.curve import CurveKeeper
 from online.serving.monitoring.health import Health, HealthCheck, Ratings
 from online.serving.monitoring.standstill import StandstillWatch
 from online.serving.monitoring.version_changes import VersionComparison
+from online.serving.parts import ModelPart
 from online.serving.predictor import Predictor
 from online.serving.repertoire.repertoire import Repertoire, find_shared_examples
 from online.serving.stream_relay import StreamRelay
@@ -71,7 +73,7 @@ class ModelRuntime:
     """The parts of one served model, and what handlers ask of them.
 
     relay: None unless events are copied to Redis. starter_replies: the first repertoire of a ranker.
-    starter_until: offset that a version must have learned before the model is ready; 0: none.
+    parts: what plugins keep. starter_until: offset that a version must have learned before the model is ready; 0: none.
     """
 
     spec: ModelSettings
@@ -99,6 +101,7 @@ class ModelRuntime:
     metrics: Metrics
     standstill: StandstillWatch
     starter_replies: list[NewReply]
+    parts: Parts = field(default_factory=Parts)
     starter_until: int = 0
     _starter_was_learned: bool = False
     _has_base: bool = False
@@ -238,6 +241,8 @@ class ModelRuntime:
         self.comparison.forget()
         self.learner_files.forget()
         self.deltas.forget()
+        for part in self.parts.list(ModelPart):
+            part.forget_log()
         asyncio.get_running_loop().run_in_executor(None, self.curve.forget)  # it may wait for a page
 
     def background_work(self, is_primary: bool) -> Iterator[Coroutine[Any, Any, None]]:
@@ -246,6 +251,8 @@ class ModelRuntime:
         yield ArrivalNotifier(self.spec.name, self.stream.wakeup, self.stream.head, self.feed).run()
         yield self.standstill.run()
         yield self.predictor.shadow.run()
+        for part in self.parts.list(ModelPart):
+            yield from part.background(is_primary)
         if self.predictor.monitor is not None:
             yield self.predictor.monitor.run()
         if is_primary:
@@ -278,6 +285,8 @@ class ModelRuntime:
     async def close(self) -> None:
         """Write what is not written yet. Called after the background work has ended."""
         await self.outcomes.flush()
+        for part in self.parts.list(ModelPart):
+            await part.close()
         await self.curve.stop()
         await self.ratings.stop()
         self.stream.close()

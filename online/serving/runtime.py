@@ -11,8 +11,8 @@ from typing import Any
 
 from online.device_reports import DeviceReporter
 from online.errors import NotFound, Unavailable
+from online.installed import Parts
 from online.schemas.models import LearnerState
-from online.serving.alerts.alerts import Alerts
 from online.serving.devices.placing import keep_reporting
 from online.serving.disk_space import DiskSpace
 from online.serving.erasure.erasures import Erasures
@@ -22,6 +22,7 @@ from online.serving.jobs.replay_jobs import ReplayJobs
 from online.serving.jobs.report_jobs import ReportJobs
 from online.serving.jobs.retention import Retention
 from online.serving.model_runtime import ModelReadiness, ModelRuntime
+from online.serving.parts import ServicePart
 from online.serving.processes.encoder_tuner import EncoderTuner
 from online.serving.processes.journal_copier import JournalCopier
 from online.serving.processes.supervisor import Supervisor
@@ -44,7 +45,7 @@ class Runtime:
     supervisor: of the learner; None if the learner runs elsewhere. store_process: commits feedback, and copies predictions
     from the journal. journal_thread: does the latter where there is no such process. is_primary: whether this is the
     first worker, which does what only one process may do. background: further work that the
-    application has registered; the first worker runs it from start to stop. reporter: says where this process answers.
+    application has registered; the first worker runs it from start to stop. reporter: says where this process answers. new_id: draws an id. parts: what plugins keep.
     """
 
     settings: Settings
@@ -63,10 +64,11 @@ class Runtime:
     journal_thread: JournalCopier | None
     feedback_slots: FeedbackSlots
     erasures: Erasures
-    alerts: Alerts
     workers: Workers
     is_primary: bool
     reporter: DeviceReporter
+    new_id: Callable[[], str]
+    parts: Parts = field(default_factory=Parts)
     background: list[Background] = field(default_factory=list)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     stopping: bool = False
@@ -110,6 +112,9 @@ class Runtime:
             await model.look_for_base()
             for work in model.background_work(self.is_primary):
                 self.run_until_stop(work)
+        for part in self.parts.list(ServicePart):
+            for work in part.background(self.is_primary):
+                self.run_until_stop(work)
         self.run_until_stop(self.disk.watch())
         self.run_until_stop(keep_reporting(self.reporter))
         if self.is_primary:
@@ -131,7 +136,7 @@ class Runtime:
             await self.supervisor.start()
         if self.encoder_tuner is not None:
             self.encoder_tuner.start()
-        for work in (self.erasures.run, self.alerts.run, *self.background):
+        for work in (self.erasures.run, *self.background):
             self.run_until_stop(work())
 
     def run_until_stop(self, work: Coroutine[Any, Any, None]) -> None:
@@ -165,6 +170,8 @@ class Runtime:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
         self.reporter.close()
+        for part in self.parts.list(ServicePart):
+            await part.close()
         for model in self.models.values():
             await model.close()
         if self.store_process is not None:

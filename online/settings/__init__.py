@@ -5,7 +5,8 @@ defaults  <  online.toml  <  ONLINE_* environment  <  flags       (the last one 
 load(config, port=9000)  ->  Settings, frozen; passed down, never imported as a value
 """
 
-from online.settings.fields import LogFormat, LogLevel, Settings, reveal
+from online.schemas.fields import reveal
+from online.settings.fields import LogFormat, LogLevel, Settings
 from online.settings.messages import describe, mask_password, suggest
 from online.settings.models import (
     SHIPPED,

@@ -4,46 +4,33 @@ import re
 from importlib.util import find_spec
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeVar
 
 from pydantic import (
+    BaseModel,
     Field,
-    PlainSerializer,
-    SecretStr,
-    SerializationInfo,
+    create_model,
     field_validator,
     model_validator,
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from online.installed import collect
 from online.schemas.access.callers import PublicTeaching, Scope
-from online.schemas.fields import Language
+from online.schemas.fields import REVEAL_SECRETS, Language, Secret
 from online.settings.models import ONE_LINE, SHIPPED, Device, ModelSettings, PageTexts, Suggestion
 
 LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
-WEBHOOK_URL = re.compile(r"https?://[^\s/?#@]+(?:[/?]\S*)?\Z")
+Part = TypeVar("Part", bound=BaseModel)
 POSTGRES_URL = re.compile(r"postgres(?:ql)?(?:\+(?P<driver>\w+))?://")
-REVEAL_SECRETS = {"reveal_secrets": True}  # the serialization context that writes secrets in clear
-
-
-def serialize_secret(secret: SecretStr, info: SerializationInfo) -> str:
-    is_revealed = bool(info.context and info.context.get("reveal_secrets"))
-    return secret.get_secret_value() if is_revealed else str(secret)
-
-
 WebOrigin = Annotated[
     str, Field(pattern=r"^https?://[A-Za-z0-9.-]+(:\d{1,5})?$|^https?://\[[0-9A-Fa-f:]+\](:\d{1,5})?$")
 ]
-Secret = Annotated[SecretStr, PlainSerializer(serialize_secret, when_used="json-unless-none")]
 
 
-def reveal(secret: SecretStr | None) -> str | None:
-    return None if secret is None else secret.get_secret_value()
-
-
-class Settings(BaseSettings):
-    """All settings of one service.
+class ServiceSettings(BaseSettings):
+    """The settings of the core. Those of plugins are added to them: see `Settings`.
 
     The constructor takes what it is given and reads neither a file nor the environment; `load`
     does.
@@ -420,19 +407,6 @@ class Settings(BaseSettings):
         "what it has learned. The price: feedback that is older can be neither retracted nor un-learned when its user is "
         "erased, another kind or other options learn only what is left, and encoders cannot be tuned. Default: for ever.",
     )
-    alert_webhooks: tuple[Secret, ...] = Field(
-        (),
-        description="http:// or https:// URLs that get an alert when the verdict on a model changes, the guard acts, drift begins, the "
-        "learner stops or the disk is nearly full. Slack, Mattermost and others show the field `text`. Default: none.",
-    )
-    alert_secret: Secret | None = Field(
-        None,
-        min_length=16,
-        description="Secret with which alerts are signed (HMAC-SHA256). Default: they are not signed.",
-    )
-    alert_min_interval_s: float = Field(
-        300.0, ge=0, description="Shortest time, in seconds, between two alerts of the same kind about the same model."
-    )
     learn_batch: int = Field(256, ge=1, description="Most events that the learner takes at once.")
     learn_quantum_ms: float | None = Field(
         None,
@@ -502,14 +476,6 @@ class Settings(BaseSettings):
             raise ValueError(f"two models share a name: {', '.join(sorted(names))}")
         return models
 
-    @field_validator("alert_webhooks")
-    @classmethod
-    def _webhooks_are_urls(cls, webhooks: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
-        for number, webhook in enumerate(webhooks, 1):
-            if WEBHOOK_URL.match(webhook.get_secret_value()) is None:  # the value may be secret, so it is not shown
-                raise ValueError(f"webhook {number} is no URL such as https://chat.example.com/hooks/abc")
-        return webhooks
-
     @field_validator("trusted_proxies")
     @classmethod
     def _proxies_are_networks(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
@@ -555,9 +521,25 @@ class Settings(BaseSettings):
         found = POSTGRES_URL.match(self.store)
         return f"postgresql+psycopg://{self.store[found.end() :]}" if found and not found["driver"] else self.store
 
+    def part(self, kind: type[Part]) -> Part:
+        """The settings of a plugin, by the class that it contributes."""
+        return self if isinstance(self, kind) else kind()
+
     def model(self, name: str) -> ModelSettings | None:
         return next((model for model in self.models if model.name == name), None)
 
     def dump_with_secrets(self) -> str:
         """JSON with the secrets in clear, for the standard input of a child process. Never log it."""
         return self.model_dump_json(context=REVEAL_SECRETS)
+
+
+def with_plugins(core: type[ServiceSettings]) -> type[ServiceSettings]:
+    """The class of all settings: those of the core, and those that plugins contribute."""
+    parts = tuple(collect("settings"))
+    return create_model("Settings", __base__=(*parts, core)) if parts else core
+
+
+if TYPE_CHECKING:
+    Settings = ServiceSettings
+else:
+    Settings = with_plugins(ServiceSettings)

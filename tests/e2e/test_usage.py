@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 from tests.conftest import Start
 from tests.e2e.browsing import Visits, check_accessible, shoot
-from tests.serving.alerts.receiver import receive
+from tests.plugins.alerts.receiver import receive
 from tests.support import Service
 
 CHAT = '[[models]]\nname = "chat"\nkind = "ranker"\n'

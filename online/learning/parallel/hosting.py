@@ -27,8 +27,7 @@ from online.models import Options
 from online.models.devices.placement import spread_device
 from online.models.devices.probe import SystemDevices
 from online.models.lazy_torch import use_one_thread
-from online.settings import Settings
-from online.settings.fields import reveal
+from online.settings import Settings, reveal
 from online.stream.contract import Stream
 from online.workspace import Workspace
 

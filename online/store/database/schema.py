@@ -12,13 +12,12 @@ leaves the schema as it was.
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Engine, inspect, select, text
+from sqlalchemy import Connection, Engine, Table, inspect, select, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import SQLModel
 
 from online.errors import SetupError
-from online.store.alerts.deliveries import ALERTS, DELIVERIES
-from online.store.alerts.noticed import ALERT_STATES
+from online.installed import collect_all
 from online.store.callers.api_keys import API_KEYS
 from online.store.callers.audit import AUDIT
 from online.store.callers.held_feedback import HELD
@@ -57,7 +56,7 @@ if TYPE_CHECKING:
 MIGRATION_WAIT_S = 3_600  # that a process waits for another one's migration
 MIGRATIONS = Path(__file__).parent.parent / "migrations"
 VERSION_TABLE = "alembic_version"
-TABLES = [
+CORE_TABLES = [
     PREDICTIONS,
     FEEDBACK,
     EVENTS,
@@ -92,12 +91,14 @@ TABLES = [
     ASSIGNMENTS,
     DECISIONS,
     OUTCOMES,
-    ALERT_STATES,
-    ALERTS,
-    DELIVERIES,
     COHORTS,
     COHORT_MESSAGES,
 ]
+
+
+def list_tables() -> list[Table]:
+    """The tables of the core and of every plugin."""
+    return [*CORE_TABLES, *collect_all("tables")]
 
 
 def prepare_schema(url: str, reader: Engine) -> None:
@@ -158,12 +159,12 @@ def migrate(connection: Connection, url: str) -> None:
 
 
 def has_tables(connection: Connection) -> bool:
-    return bool({table.name for table in TABLES} & set(inspect(connection).get_table_names()))
+    return bool({table.name for table in list_tables()} & set(inspect(connection).get_table_names()))
 
 
 def create_schema(connection: Connection) -> None:
     """Create all tables of an empty database at the newest revision."""
-    SQLModel.metadata.create_all(connection, tables=TABLES)
+    SQLModel.metadata.create_all(connection, tables=list_tables())
     connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
     connection.execute(text(f"INSERT INTO {VERSION_TABLE} (version_num) VALUES (:head)"), {"head": HEAD})
     save_value(connection, SECURE_DELETE, "1")  # every connection that has ever written overwrites what it deletes
@@ -172,7 +173,7 @@ def create_schema(connection: Connection) -> None:
 def check_columns(connection: Connection, url: str) -> None:
     """Find a missing table or column now, not when the first request needs it."""
     try:
-        for table in TABLES:
+        for table in list_tables():
             connection.execute(select(table).limit(0))
     except SQLAlchemyError as error:
         raise SetupError(

@@ -7,12 +7,13 @@ reply, without which that reply would come back.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, String, column, delete, select, update, values
 
+from online.installed import collect
 from online.schemas.events import Event
-from online.store.alerts.deliveries import forget_alerts
 from online.store.classes import CLASSES
 from online.store.deletion.event_expiry import load_expiry
 from online.store.drift_alarms import DRIFT_ALARMS
@@ -21,6 +22,18 @@ from online.store.log_rows import TALLIES
 from online.store.refusals import REFUSALS
 from online.store.rejected_snapshots import REJECTED_SNAPSHOTS
 from online.store.usage.ratings import forget_rated_answers, update_ratings
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What plugins forget of an erased user, once for the user and once for the labels that only the user has given.
+
+    labels: of classes and replies that no event names any more. words: that no table may have: the labels, or the user's name.
+    """
+
+    model: str
+    labels: Sequence[str]
+    words: Sequence[str]
 
 
 def void_events(connection: Connection, model: str, feedback: Sequence[str]) -> tuple[int, list[str]]:
@@ -92,7 +105,7 @@ def forget_labels(connection: Connection, model: str, labels: Sequence[str], wor
     same = (REJECTED_SNAPSHOTS.c.model == model, REJECTED_SNAPSHOTS.c.since.in_(naming))
     connection.execute(delete(REJECTED_SNAPSHOTS).where(*same))
     forget_rated_answers(connection, model, labels)
-    forget_alerts(connection, model, words)
+    collect("forget_user", connection, Erased(model, labels, words))
 
 
 def forget_counts(connection: Connection, model: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.api.auth.access import ADMIN_KEY, VEC, bearer, browse, build, new_key
 from tests.conftest import Start
-from tests.serving.alerts.receiver import receive
+from tests.plugins.alerts.receiver import receive
 from tests.support import run_online, until
 
 SMALL = """

@@ -14,10 +14,11 @@ from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import json_response
 from online.api.routes import Router
-from online.schemas.operating.alerts import AlertsAnswer, AlertTestAnswer, EndpointState, SentAlert, TestedEndpoint
-from online.serving.alerts.alerts import list_endpoints, send_test
+from online.plugins.alerts.alerts import list_endpoints, send_test
+from online.plugins.alerts.deliveries import AlertRow, load_alerts, load_deliveries
+from online.plugins.alerts.schemas import AlertsAnswer, AlertTestAnswer, EndpointState, SentAlert, TestedEndpoint
+from online.plugins.alerts.settings import AlertSettings
 from online.serving.runtime import Runtime
-from online.store.alerts.deliveries import AlertRow, load_alerts, load_deliveries
 
 router = Router()
 
@@ -32,9 +33,10 @@ async def list_alerts(model: ModelDep, runtime: RuntimeDep) -> Response:
 
 
 def load_answer(connection: Connection, model: str, runtime: Runtime) -> AlertsAnswer:
-    settings = runtime.settings
+    settings = runtime.settings.part(AlertSettings)
     endpoints = [
-        EndpointState(endpoint=each.name, **load_deliveries(connection, each.id)) for each in list_endpoints(settings)
+        EndpointState(endpoint=each.name, **load_deliveries(connection, each.id))
+        for each in list_endpoints(runtime.settings)
     ]
     return AlertsAnswer(
         endpoints=endpoints,

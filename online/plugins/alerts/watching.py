@@ -15,15 +15,16 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from online.plugins.alerts.deliveries import AlertRow, add_alert
+from online.plugins.alerts.messages import build_body, encode
+from online.plugins.alerts.noticed import AlertStateRow, load_states, note_change
+from online.plugins.alerts.observations import Observation, observe_disk, observe_learner, observe_model
+from online.plugins.alerts.settings import AlertSettings
 from online.schemas.models import LearnerState
-from online.serving.alerts.messages import build_body, encode
-from online.serving.alerts.observations import Observation, observe_disk, observe_learner, observe_model
 from online.serving.disk_space import DiskSpace
 from online.serving.model_runtime import ModelRuntime
 from online.settings import Settings
 from online.store import Store
-from online.store.alerts.deliveries import AlertRow, add_alert
-from online.store.alerts.noticed import AlertStateRow, load_states, note_change
 from online.store.quarantine import load_open
 
 log = logging.getLogger("online.alerts")
@@ -97,7 +98,9 @@ class ChangeRecorder:
     def _is_too_early(self, known: AlertStateRow | None) -> bool:
         if known is None or not known.alerted_at:
             return False
-        earliest = datetime.fromisoformat(known.alerted_at) + timedelta(seconds=self.settings.alert_min_interval_s)
+        earliest = datetime.fromisoformat(known.alerted_at) + timedelta(
+            seconds=self.settings.part(AlertSettings).alert_min_interval_s
+        )
         return self.clock() < earliest
 
     def _note(self, observation: Observation, known: AlertStateRow | None, connection: Connection) -> int:

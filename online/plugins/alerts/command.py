@@ -10,7 +10,10 @@ import typer
 from online.cli.options import ConfigOption, JsonOption
 from online.cli.state import load_settings
 
+commands = typer.Typer(help="Alerts that are sent to webhooks.", no_args_is_help=True, rich_markup_mode=None)
 
+
+@commands.command()
 def test(
     model: Annotated[str, typer.Option("--model", help="The model that the alert names. Default: none.")] = "",
     config: ConfigOption = None,
@@ -22,7 +25,7 @@ def test(
     Example:
       online alerts test
     """
-    from online.serving.alerts.alerts import send_test
+    from online.plugins.alerts.alerts import send_test
 
     results = asyncio.run(send_test(load_settings(config), model, uuid.uuid4().hex))
     if as_json:

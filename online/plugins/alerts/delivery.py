@@ -12,10 +12,16 @@ from functools import partial
 
 import httpx
 
-from online.serving.alerts.messages import TIMEOUT_S, Attempt, Endpoint, send
-from online.serving.alerts.watching import Clock, utc_now
+from online.plugins.alerts.deliveries import (
+    AlertDeliveryRow,
+    DeliveryStatus,
+    claim_delivery,
+    end_attempt,
+    load_next_due,
+)
+from online.plugins.alerts.messages import TIMEOUT_S, Attempt, Endpoint, send
+from online.plugins.alerts.watching import Clock, utc_now
 from online.store import Store
-from online.store.alerts.deliveries import AlertDeliveryRow, DeliveryStatus, claim_delivery, end_attempt, load_next_due
 from online.telemetry import OutageLog
 
 log = logging.getLogger("online.alerts")

@@ -2,16 +2,19 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Iterable
 
 from online.errors import BadInput
-from online.serving.alerts.delivery import Deliverer
-from online.serving.alerts.messages import Attempt, Endpoint, build_body, create_client, encode, send
-from online.serving.alerts.observations import Observation
-from online.serving.alerts.watching import ChangeRecorder, Sources, utc_now
+from online.plugins.alerts.delivery import Deliverer
+from online.plugins.alerts.messages import Attempt, Endpoint, build_body, create_client, encode, send
+from online.plugins.alerts.metrics import AlertMetrics
+from online.plugins.alerts.observations import Observation
+from online.plugins.alerts.settings import AlertSettings
+from online.plugins.alerts.watching import ChangeRecorder, Sources, utc_now
+from online.serving.parts import ServicePart, Work
+from online.serving.runtime import Runtime
 from online.settings import Settings, reveal
-from online.store import Store
-from online.telemetry import Metrics, OutageLog
+from online.telemetry import OutageLog
 
 log = logging.getLogger("online.alerts")
 
@@ -19,27 +22,30 @@ WATCH_EVERY_S = 5.0
 TEST_SENTENCE = "This is a test. If you can read it, alerts arrive."
 
 
-class Alerts:
+class Alerts(ServicePart):
     """endpoints: the webhooks; none: nothing is watched."""
 
-    def __init__(
-        self, settings: Settings, store: Store, sources: Sources, metrics: Metrics, new_id: Callable[[], str]
-    ) -> None:
-        self.settings, self.store, self.sources = settings, store, sources
-        self.endpoints = list_endpoints(settings)
+    def __init__(self, runtime: Runtime) -> None:
+        self.store = runtime.workspace.store
+        self.sources = Sources(runtime.models, runtime.learner, runtime.disk)
+        settings, metrics = runtime.settings.part(AlertSettings), runtime.metrics.parts.find(AlertMetrics)
+        self.endpoints = list_endpoints(runtime.settings)
         secret = reveal(settings.alert_secret)
         ids = [endpoint.id for endpoint in self.endpoints]
-        self.recorder = ChangeRecorder(settings, store, ids, new_id)
+        self.recorder = ChangeRecorder(runtime.settings, self.store, ids, runtime.new_id)
         self.deliverers = [
-            Deliverer(each, secret, store, lambda outcome: metrics.alert_deliveries.labels(outcome).inc())
+            Deliverer(each, secret, self.store, lambda outcome: metrics.deliveries.labels(outcome).inc())
             for each in self.endpoints
         ]
         self._outage = OutageLog(log, "the watch for alerts failed")
 
+    def background(self, is_primary: bool) -> Iterable[Work]:
+        """The first worker watches and delivers, if there is a webhook."""
+        if is_primary and self.endpoints:
+            yield self.run()
+
     async def run(self) -> None:
-        """Watch and deliver until cancelled. Without a webhook it does nothing."""
-        if not self.endpoints:
-            return
+        """Watch and deliver until cancelled."""
         async with create_client() as client, asyncio.TaskGroup() as tasks:
             tasks.create_task(self._watch())
             for deliverer in self.deliverers:
@@ -65,7 +71,7 @@ class Alerts:
 
 
 def list_endpoints(settings: Settings) -> list[Endpoint]:
-    return [Endpoint(url.get_secret_value()) for url in settings.alert_webhooks]
+    return [Endpoint(url.get_secret_value()) for url in settings.part(AlertSettings).alert_webhooks]
 
 
 async def send_test(settings: Settings, model: str, id: str) -> list[tuple[Endpoint, Attempt]]:
@@ -76,7 +82,7 @@ async def send_test(settings: Settings, model: str, id: str) -> list[tuple[Endpo
     observation = Observation(model, "test", "test", "", TEST_SENTENCE)
     body, secret = (
         encode(build_body(id, utc_now().isoformat(), observation, settings.public_url)),
-        reveal(settings.alert_secret),
+        reveal(settings.part(AlertSettings).alert_secret),
     )
     async with create_client() as client:
         attempts = await asyncio.gather(*(send(client, each, id, body, secret) for each in endpoints))

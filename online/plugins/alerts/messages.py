@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import orjson
 
-from online.serving.alerts.observations import Observation
+from online.plugins.alerts.observations import Observation
 
 TIMEOUT_S = 10.0
 MAX_ANSWER_BYTES = 2_000

@@ -21,23 +21,9 @@ import httpx
 import pytest
 from sqlalchemy import func, select
 
-from online.schemas.models import LearnerState
-from online.serving.alerts import delivery, messages
-from online.serving.alerts.alerts import send_test
-from online.serving.alerts.delivery import CLAIM_S, PAUSES_S, Deliverer
-from online.serving.alerts.messages import Endpoint, create_client, send, sign
-from online.serving.alerts.observations import (
-    Observation,
-    observe_drift,
-    observe_learner,
-    observe_quarantine,
-    observe_verdict,
-)
-from online.serving.alerts.watching import ChangeRecorder
-from online.serving.monitoring.verdict import DriftNews, Facts
-from online.settings import Settings
-from online.store import Store
-from online.store.alerts.deliveries import (
+from online.plugins.alerts import delivery, messages
+from online.plugins.alerts.alerts import send_test
+from online.plugins.alerts.deliveries import (
     ALERTS,
     KEPT,
     AlertRow,
@@ -46,8 +32,22 @@ from online.store.alerts.deliveries import (
     load_alerts,
     load_deliveries,
 )
+from online.plugins.alerts.delivery import CLAIM_S, PAUSES_S, Deliverer
+from online.plugins.alerts.messages import Endpoint, create_client, send, sign
+from online.plugins.alerts.observations import (
+    Observation,
+    observe_drift,
+    observe_learner,
+    observe_quarantine,
+    observe_verdict,
+)
+from online.plugins.alerts.watching import ChangeRecorder
+from online.schemas.models import LearnerState
+from online.serving.monitoring.verdict import DriftNews, Facts
+from online.settings import Settings
+from online.store import Store
 from online.store.quarantine import QuarantineRow
-from tests.serving.alerts.receiver import Receiver, receive
+from tests.plugins.alerts.receiver import Receiver, receive
 from tests.support import until
 
 SECRET = "a secret of the tests"

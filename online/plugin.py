@@ -1,0 +1,81 @@
+"""What a plugin can contribute: all hooks on one page. Our own features use them, and so may anybody's.
+
+    class Rooms(Plugin):
+        name = "rooms"
+
+        def routers(self) -> Iterable[Router]:
+            from rooms.routes import router
+
+            return [router]
+
+A plugin of this package is a folder of online/plugins with `PLUGIN = Rooms()` in its plugin.py; one of another package names
+the object as an entry point of the group "online.plugins" (examples/plugin). A hook imports what it needs when it is
+called: commands and models start without FastAPI, SQLAlchemy and torch. The core imports no plugin. What a plugin keeps is found
+by its class: `settings.part(RoomSettings)`, `runtime.parts.find(Rooms)`, `model.parts.find(RoomOfModel)`.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pydantic import BaseModel
+    from sqlalchemy import Connection, Table
+    from typer import Typer
+
+    from online.api.routes import Router
+    from online.models.kinds import KindSpec
+    from online.serving.model_runtime import ModelRuntime
+    from online.serving.parts import ModelPart, ServicePart
+    from online.serving.runtime import Runtime
+    from online.store.erasure.log import Erased
+    from online.telemetry import MetricsPart
+
+
+class Plugin:
+    """A feature that can be installed and deleted. Each hook contributes nothing unless it is overridden."""
+
+    name: str
+    requires: tuple[str, ...] = ()  # names of plugins that this one imports
+
+    def settings(self) -> "type[BaseModel] | None":
+        """Fields of the service's settings, with defaults and descriptions; read with `Settings.part`.
+
+        Names are those in online.toml. The module imports nothing of online.settings; types of fields are in online.schemas.fields.
+        """
+        return None
+
+    def metrics(self) -> "type[MetricsPart] | None":
+        """A class whose constructor registers metrics, called once in each process; read with `Metrics.part`."""
+        return None
+
+    def kinds(self) -> "Iterable[KindSpec]":
+        """Kinds of models, each with the module and class that `create` imports."""
+        return ()
+
+    def tables(self) -> "Iterable[Table]":
+        """Tables of the store, in the metadata of SQLModel. A plugin with a table also overrides `forget_user`."""
+        return ()
+
+    def migrations(self) -> "Path | None":
+        """The folder of Alembic revisions that create and change the tables, on a branch that has the name of the plugin."""
+        return None
+
+    def forget_user(self, connection: "Connection", erased: "Erased") -> None:
+        """Delete what the tables keep of an erased user, in the transaction of the erasure. A repetition changes nothing."""
+
+    def routers(self) -> "Iterable[Router]":
+        """Routes, each with the scope that it needs. They are tried after those of the core."""
+        return ()
+
+    def commands(self, app: "Typer") -> None:
+        """Add commands to `online`. What they import when they are added, every command imports."""
+
+    def service_part(self, runtime: "Runtime") -> "ServicePart | None":
+        """What the plugin keeps for the service while it runs, and what runs in the background."""
+        return None
+
+    def model_part(self, model: "ModelRuntime", runtime: "Runtime") -> "ModelPart | None":
+        """What the plugin keeps for one model while it is served, and what runs in the background."""
+        return None

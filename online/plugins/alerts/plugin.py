@@ -1,0 +1,60 @@
+"""Alerts: notices what a person should know of, and sends it to webhooks."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from online.plugin import Plugin
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Table
+    from typer import Typer
+
+    from online.api.routes import Router
+    from online.plugins.alerts.alerts import Alerts
+    from online.plugins.alerts.metrics import AlertMetrics
+    from online.plugins.alerts.settings import AlertSettings
+    from online.serving.runtime import Runtime
+    from online.store.erasure.log import Erased
+
+
+class AlertsPlugin(Plugin):
+    name = "alerts"
+
+    def settings(self) -> "type[AlertSettings]":
+        from online.plugins.alerts.settings import AlertSettings
+
+        return AlertSettings
+
+    def metrics(self) -> "type[AlertMetrics]":
+        from online.plugins.alerts.metrics import AlertMetrics
+
+        return AlertMetrics
+
+    def tables(self) -> "Iterable[Table]":
+        from online.plugins.alerts.deliveries import ALERTS, DELIVERIES
+        from online.plugins.alerts.noticed import ALERT_STATES
+
+        return ALERT_STATES, ALERTS, DELIVERIES
+
+    def forget_user(self, connection: "Connection", erased: "Erased") -> None:
+        from online.plugins.alerts.deliveries import forget_alerts
+
+        forget_alerts(connection, erased.model, erased.words)
+
+    def routers(self) -> "Iterable[Router]":
+        from online.plugins.alerts.routes import router
+
+        return (router,)
+
+    def commands(self, app: "Typer") -> None:
+        from online.plugins.alerts.command import commands
+
+        app.add_typer(commands, name="alerts")
+
+    def service_part(self, runtime: "Runtime") -> "Alerts":
+        from online.plugins.alerts.alerts import Alerts
+
+        return Alerts(runtime)
+
+
+PLUGIN = AlertsPlugin()

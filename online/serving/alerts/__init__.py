@@ -1,1 +1,0 @@
-"""Alerts: notices what a person should know of, and sends it to webhooks."""

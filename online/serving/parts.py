@@ -1,0 +1,28 @@
+"""What plugins keep while a service runs: for the service, and for each model.
+
+build: Plugin.service_part(runtime), Plugin.model_part(model, runtime)
+start: background() of each    log replaced: forget_log()    stop: close()
+"""
+
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+Work = Coroutine[Any, Any, None]
+
+
+class ServicePart:
+    """The part of a service that a plugin contributes. Each method does nothing unless it is overridden."""
+
+    def background(self, is_primary: bool) -> Iterable[Work]:
+        """What runs beside the requests until the service stops. is_primary: whether this is the first worker."""
+        return ()
+
+    async def close(self) -> None:
+        """Write what is not written yet. Called after the background work has ended."""
+
+
+class ModelPart(ServicePart):
+    """The part of a served model that a plugin contributes."""
+
+    def forget_log(self) -> None:
+        """Drop what is in memory about a log that is no longer there."""

@@ -1,1 +1,0 @@
-"""Alerts for webhooks: what was last noticed, the alerts that follow from it, and their deliveries."""
