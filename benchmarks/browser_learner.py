@@ -29,8 +29,8 @@ from online.models import Example
 from online.models.classifier import Classifier
 from online.models.encoders.hashed import find_place, hash_text
 from online.models.encoders.text import TEXT_WIDTH
-from online.models.export.learner_file import LearnerFacts, read_learner_file, write_learner_file
 from online.models.updates import answer_by_updates
+from online.plugins.export.learner_file import LearnerFacts, read_learner_file, write_learner_file
 
 HERE = Path(__file__).parent
 FRONTEND = HERE.parent / "frontend"

@@ -26,7 +26,7 @@ from benchmarks.clinc150 import examples_of, shuffled, split
 from benchmarks.report import command, create_parser, print_json, table
 from online.models import Example, Model, create
 from online.models.exchange.deltas import apply_delta, write_delta
-from online.models.export.learner_file import LearnerFacts, write_learner_file
+from online.plugins.export.learner_file import LearnerFacts, write_learner_file
 
 COUNTS = (1, 10, 100, 1_000)  # examples between two versions
 DAY = 480  # examples, one a minute for eight hours

@@ -35,13 +35,13 @@ from online.io.cache import cache_folder
 from online.models import Example, Options, create, encoder_options
 from online.models.encoders.factory import create_encoder
 from online.models.encoders.text import TEXT_WIDTH
-from online.models.export.answers import AnswerGraph
-from online.models.export.exporter import RestoredVersion, build_graph, describe_export, read_encoder, unwrap
-from online.models.export.formats import FORMATS, ExportFormat
-from online.models.export.golden import Served
-from online.models.export.graph import Graph, TensorSpec
-from online.models.export.inputs import read_texts
-from online.models.export.manifest import Description, Subject
+from online.plugins.export.answers import AnswerGraph
+from online.plugins.export.exporter import RestoredVersion, build_graph, describe_export, read_encoder, unwrap
+from online.plugins.export.formats import FORMATS, ExportFormat
+from online.plugins.export.golden import Served
+from online.plugins.export.graph import Graph, TensorSpec
+from online.plugins.export.inputs import read_texts
+from online.plugins.export.manifest import Description, Subject
 
 MEMORY_BYTES = 512 << 20
 CGROUPS = (  # version 2, then 1: the root, a file that it has, and the limit of a group

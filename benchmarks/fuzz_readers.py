@@ -23,7 +23,6 @@ import pyarrow.parquet
 from benchmarks.report import create_parser, print_json
 from benchmarks.service import ROOT
 from online.errors import OnlineError
-from online.evaluation.off_policy.logged_decisions import CsvColumns, DecisionReadOptions, read_decision_log
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Replay
 from online.evaluation.sources.bad_lines import BadLines
@@ -32,6 +31,7 @@ from online.evaluation.sources.opening import open_source, open_sources
 from online.evaluation.sources.replay_source import ReadOptions
 from online.learning.parallel.bulk_load import BulkLoad
 from online.models import create
+from online.plugins.off_policy.logged_decisions import CsvColumns, DecisionReadOptions, read_decision_log
 from online.serving.jobs.batch_rows import DirectReader, RowsRequest
 
 TABLES, LOG = ROOT / "tests" / "field" / "tables", ROOT / "data" / "desk.jsonl"

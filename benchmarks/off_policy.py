@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 from benchmarks.report import command, create_parser, print_json, progress, say, table, verdict
 from benchmarks.service import BenchmarkError
 from online.evaluation.intervals import Interval, PolicySequence
-from online.evaluation.off_policy.decisions import Decision, Decisions, DecisionsBuilder
-from online.evaluation.off_policy.estimate_table import print_evaluation
-from online.evaluation.off_policy.estimators import (
+from online.evaluation.sources.bad_lines import BadLines
+from online.plugins.off_policy.decisions import Decision, Decisions, DecisionsBuilder
+from online.plugins.off_policy.estimate_table import print_evaluation
+from online.plugins.off_policy.estimators import (
     DEFAULT_ESTIMATORS,
     Terms,
     WeighedLog,
@@ -37,11 +38,10 @@ from online.evaluation.off_policy.estimators import (
     doubly_robust,
     weigh,
 )
-from online.evaluation.off_policy.logged_decisions import CsvColumns, DecisionReadOptions, read_decision_log
-from online.evaluation.off_policy.policy_evaluation import Evaluation, EvaluationOptions, evaluate
-from online.evaluation.off_policy.reward_model import assign_folds, assign_growing_stretches, predict_rewards
-from online.evaluation.off_policy.scorers import Scorers
-from online.evaluation.sources.bad_lines import BadLines
+from online.plugins.off_policy.logged_decisions import CsvColumns, DecisionReadOptions, read_decision_log
+from online.plugins.off_policy.policy_evaluation import Evaluation, EvaluationOptions, evaluate
+from online.plugins.off_policy.reward_model import assign_folds, assign_growing_stretches, predict_rewards
+from online.plugins.off_policy.scorers import Scorers
 
 FOLDS, FOLDED = 5, "dr, 5 folds"
 INSPECTIONS = 10  # of the anytime interval while the log grows

@@ -35,11 +35,11 @@ from benchmarks.towers import digits, repeat_examples
 from online.io.cache import cache_folder
 from online.models import Example, Options, create, encoder_options
 from online.models.encoders.factory import create_encoder
-from online.models.export.exporter import RestoredVersion, build_graph, describe_export, read_encoder, unwrap
-from online.models.export.formats import FORMATS
-from online.models.export.golden import Served
-from online.models.export.graph import Graph
-from online.models.export.manifest import Subject
+from online.plugins.export.exporter import RestoredVersion, build_graph, describe_export, read_encoder, unwrap
+from online.plugins.export.formats import FORMATS
+from online.plugins.export.golden import Served
+from online.plugins.export.graph import Graph
+from online.plugins.export.manifest import Subject
 
 CHOICES = ("off", "int8")  # of the option quantisation_aware
 PASSES = 3

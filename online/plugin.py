@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from online.serving.model_runtime import ModelRuntime
     from online.serving.parts import ModelPart, ServicePart
     from online.serving.runtime import Runtime
+    from online.snapshots import Snapshots
     from online.store.erasure.log import Erased
     from online.telemetry import MetricsPart
+    from online.workspace import Workspace
 
 
 class Plugin:
@@ -64,6 +66,9 @@ class Plugin:
 
     def forget_user(self, connection: "Connection", erased: "Erased") -> None:
         """Delete what the tables keep of an erased user, in the transaction of the erasure. A repetition changes nothing."""
+
+    def forget_versions(self, workspace: "Workspace", snapshots: "Snapshots") -> None:
+        """Delete the files that were made of versions which are gone: an erasure has deleted them."""
 
     def routers(self) -> "Iterable[Router]":
         """Routes, each with the scope that it needs. They are tried after those of the core."""

@@ -74,7 +74,7 @@ SERVING_LAYERS = [
     {"parts", "versions", "disk_space", "exploration", "rates"},
     {"version_loader"},
     {"live"},
-    {"batcher", "transactions", "event_feed", "answers", "encoder_sources", "exports"},
+    {"batcher", "transactions", "event_feed", "answers", "encoder_sources", "turns"},
     {"prediction_rows", "monitoring", "processes"},
     {"predictor", "stream_relay"},
     {"feedback"},

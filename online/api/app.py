@@ -60,7 +60,7 @@ from online.api.rest import (
     versions,
 )
 from online.api.rest.curating import inbox, review
-from online.api.rest.exchange import cohorts, deltas, exports, learner_files, text_encoder
+from online.api.rest.exchange import cohorts
 from online.api.rest.operating import devices, usage
 from online.api.routes import RouteTable
 from online.api.signed_urls import SignedUrls
@@ -94,16 +94,12 @@ MODULES = (
     reports,
     replays,
     versions,
-    exports,
-    learner_files,
-    deltas,
     jobs,
     monitoring,
     health,
     review,
     usage,
     devices,
-    text_encoder,
     inbox,
     cohorts,
     session,

@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from online import __version__
-from online.cli import adapt, config, evaluate, learn, log, openapi, predict, replay, serve, versions
+from online.cli import adapt, config, learn, log, openapi, predict, replay, serve, versions
 from online.cli.access import audit, keys
 from online.cli.access.erase import erase
-from online.cli.operating import devices, export, load, merge
+from online.cli.operating import devices, load, merge
 from online.errors import OnlineError
 from online.installed import collect
 
@@ -37,7 +37,6 @@ app.command()(learn.learn)
 app.command()(load.load)
 app.command()(predict.predict)
 app.command()(replay.replay)
-app.command()(evaluate.evaluate)
 app.add_typer(keys_app, name="keys")
 keys_app.command()(keys.create)
 keys_app.command("list")(keys.list_keys)
@@ -56,7 +55,6 @@ log_app.command("columns", hidden=True)(log.recognise_columns)
 log_app.command("rows", hidden=True)(log.read_rows)
 app.command()(devices.devices)
 app.command("versions")(versions.list_versions)
-app.command()(export.export)
 app.command()(merge.merge)
 app.command()(versions.rollback)
 app.command()(versions.label)

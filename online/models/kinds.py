@@ -39,7 +39,7 @@ class KindSpec:
     examples (`contract.SummingModel`), as far as its options allow. merges_sums: the sums of a device can be added to its
     own and subtracted again, as far as its options allow (`contributions`). spans_devices: it is created with several devices, joined
     by commas, and its parts compute on all of them. graph: "module:function", imported when a version is exported: it builds the
-    served answer as a graph (`export`). not_exported: why there is none.
+    served answer as a graph, for a kind of a plugin (`online.plugins.export.kinds` has those of ours).
     """
 
     name: str
@@ -58,12 +58,6 @@ class KindSpec:
     has_parts: bool = False
     spans_devices: bool = False
     graph: str = ""
-    not_exported: str = "there is no code that builds its answer as a graph"
-
-    @property
-    def can_be_exported(self) -> bool:
-        """Whether versions can be written as files that answer without this package."""
-        return bool(self.graph)
 
     @property
     def predicts_numbers(self) -> bool:
@@ -105,11 +99,6 @@ class KindSpec:
         return self.task == champion.task
 
 
-GRAPHS = "online.models.export.kinds"
-VOTES = "its answer combines the votes of several models; export one of its members as a model of its own"
-ESTIMATOR = "its estimator is an object of another library, which only Python can run"
-
-
 def _classifier(name: str, path: str, **facts: Any) -> KindSpec:
     return KindSpec(name, path, "classification", **facts)
 
@@ -124,7 +113,6 @@ KINDS: dict[str, KindSpec] = {
             inputs=("text",),
             is_exact=True,
             can_re_encode_texts=True,
-            not_exported="its answer also depends on the conversation, the repertoire's corrections and a policy's draws",
         ),
         _classifier(
             "classifier",
@@ -135,7 +123,6 @@ KINDS: dict[str, KindSpec] = {
             adapts=True,
             has_partial_sums=True,
             merges_sums=True,
-            graph=f"{GRAPHS}.classifier:build",
         ),
         _classifier(
             "best_of",
@@ -144,7 +131,6 @@ KINDS: dict[str, KindSpec] = {
             is_ensemble=True,
             options_can_load_code=True,
             adapts=True,
-            not_exported=VOTES,
         ),
         _classifier(
             "ensemble",
@@ -153,7 +139,6 @@ KINDS: dict[str, KindSpec] = {
             is_ensemble=True,
             options_can_load_code=True,
             adapts=True,
-            not_exported=VOTES,
             spans_devices=True,
         ),
         _classifier(
@@ -161,21 +146,18 @@ KINDS: dict[str, KindSpec] = {
             "online.models.neighbours.knn:Knn",
             is_exact=True,
             adapts=True,
-            not_exported="it answers from its examples themselves, and a file would give the inputs of others away",
         ),
         _classifier(
             "majority",
             "online.models.statistics.majority:Majority",
             is_exact=True,
             has_partial_sums=True,
-            graph=f"{GRAPHS}.majority:build",
         ),
         _classifier(
             "logistic",
             "online.models.logistic:Logistic",
             inputs=("vector", "table"),
             adapts=True,
-            graph=f"{GRAPHS}.logistic:build",
         ),
         KindSpec(
             "regressor",
@@ -184,7 +166,6 @@ KINDS: dict[str, KindSpec] = {
             is_exact=True,
             can_hash_texts=True,
             has_partial_sums=True,
-            graph=f"{GRAPHS}.regressor:build",
         ),
         _classifier(
             "river",
@@ -192,7 +173,6 @@ KINDS: dict[str, KindSpec] = {
             inputs=("table",),
             state_is_signed=True,
             options_can_load_code=True,
-            not_exported=ESTIMATOR,
         ),
         KindSpec(
             "river_regressor",
@@ -201,14 +181,12 @@ KINDS: dict[str, KindSpec] = {
             inputs=("table",),
             state_is_signed=True,
             options_can_load_code=True,
-            not_exported=ESTIMATOR,
         ),
         _classifier(
             "sklearn",
             "online.models.libraries.sklearn_classifier:SklearnClassifier",
             state_is_signed=True,
             options_can_load_code=True,
-            not_exported=ESTIMATOR,
         ),
         KindSpec(
             "sklearn_regressor",
@@ -216,7 +194,6 @@ KINDS: dict[str, KindSpec] = {
             "regression",
             state_is_signed=True,
             options_can_load_code=True,
-            not_exported=ESTIMATOR,
         ),
         _classifier(
             "tower",
@@ -224,7 +201,6 @@ KINDS: dict[str, KindSpec] = {
             options_can_load_code=True,
             adapts=True,
             has_parts=True,
-            graph=f"{GRAPHS}.tower:build",
         ),
     )
 }

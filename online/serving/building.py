@@ -31,10 +31,6 @@ from online.serving.erasure.files import JobFiles
 from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
 from online.serving.event_feed import EventFeed, FeedEvent
-from online.serving.exports.deltas import VersionDeltas
-from online.serving.exports.encoder_files import EncoderFiles
-from online.serving.exports.exports import VersionExports
-from online.serving.exports.learner_files import LearnerFiles
 from online.serving.feedback.cohorts.cohorts import Cohorts
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.feedback_slots import FeedbackSlots
@@ -282,10 +278,6 @@ class ModelBuilder:
             feed=feed,
             curve=CurveKeeper(spec.name, numbers, workspace.store, feed.notify),
             comparison=VersionComparison(spec.name, live, numbers, transactions.read),
-            exports=VersionExports(workspace, live.loader, self.disk),
-            learner_files=LearnerFiles(workspace, live.loader),
-            deltas=VersionDeltas(),
-            encoder_files=EncoderFiles(workspace, spec.name),
             ratings=RatingCounter(spec.name, workspace.store),
             metrics=metrics,
             standstill=StandstillWatch(

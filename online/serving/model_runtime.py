@@ -19,10 +19,6 @@ from online.schemas.replies import NewReply
 from online.serving.callers.caller_review import CallerReview
 from online.serving.callers.holders import Holders
 from online.serving.event_feed import EventFeed
-from online.serving.exports.deltas import VersionDeltas
-from online.serving.exports.encoder_files import EncoderFiles
-from online.serving.exports.exports import VersionExports
-from online.serving.exports.learner_files import LearnerFiles
 from online.serving.feedback.cohorts.cohorts import Cohorts
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.outcomes import OutcomeMarker
@@ -93,10 +89,6 @@ class ModelRuntime:
     feed: EventFeed
     curve: CurveKeeper
     comparison: VersionComparison
-    exports: VersionExports
-    learner_files: LearnerFiles
-    deltas: VersionDeltas
-    encoder_files: EncoderFiles
     ratings: RatingCounter
     metrics: Metrics
     standstill: StandstillWatch
@@ -239,8 +231,6 @@ class ModelRuntime:
         self.feedback.acknowledged.clear()
         self.standstill.reset()
         self.comparison.forget()
-        self.learner_files.forget()
-        self.deltas.forget()
         for part in self.parts.list(ModelPart):
             part.forget_log()
         asyncio.get_running_loop().run_in_executor(None, self.curve.forget)  # it may wait for a page

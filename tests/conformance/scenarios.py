@@ -19,7 +19,7 @@ from online.models.classifier import Classifier
 from online.models.encoders.hashed import HASHED_EPOCH, hash_text
 from online.models.encoders.text import TEXT_WIDTH
 from online.models.exchange.sums_file import write_sums
-from online.models.export.learner_file import LearnerFacts, write_learner_file
+from online.plugins.export.learner_file import LearnerFacts, write_learner_file
 
 Operation = Literal["learn", "unlearn", "merge", "subtract"]
 CHECKED_EVERY = 40  # steps after which the fingerprint is compared

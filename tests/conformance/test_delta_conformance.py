@@ -12,7 +12,7 @@ import pytest
 from online.models import Example
 from online.models.classifier import Classifier
 from online.models.exchange.deltas import write_delta
-from online.models.export.learner_file import LearnerFacts, read_learner_file, write_learner_file
+from online.plugins.export.learner_file import LearnerFacts, read_learner_file, write_learner_file
 
 VECTORS = {"input": "vector", "size": 6, "scale": 4.0}
 # stdin: {"file": base64, "deltas": [base64]}; stdout: the file after each delta

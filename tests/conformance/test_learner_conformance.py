@@ -14,9 +14,9 @@ from playwright.sync_api import Page
 
 from online.models.classifier import Classifier
 from online.models.exchange.sums_file import read_sums
-from online.models.export.learner_file import read_learner_file
 from online.models.statistics.calibration import softmax
 from online.models.statistics.discriminant import compute_diagonal, compute_means, compute_scatter
+from online.plugins.export.learner_file import read_learner_file
 from tests.conformance.conftest import RESULT_S, open_page
 from tests.conformance.scenarios import Scenario, create_scenarios
 

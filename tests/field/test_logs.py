@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from online.errors import BadInput
-from online.evaluation.off_policy.logged_decisions import DecisionReadOptions, read_decision_log
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Span
 from online.evaluation.replay.replay_report import ReplayReport
@@ -22,6 +21,7 @@ from online.evaluation.sources.file_pieces import check_history
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
 from online.io.records import ReadLimits
+from online.plugins.off_policy.logged_decisions import DecisionReadOptions, read_decision_log
 from online.schemas.reports import ReplayRequest
 from tests.evaluation.replaying import ignore_progress
 from tests.support import run_online

@@ -15,10 +15,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from online.installed import collect
 from online.serving.erasure import files
 from online.serving.erasure.progress import DONE, ModelErasure
 from online.serving.erasure.statement import describe_relearning, describe_state
-from online.serving.exports.files import ExportFolder
 from online.snapshots.manifest import Manifest
 from online.snapshots.set_aside import find_foreign
 from online.store.erasure import log, relearnings
@@ -66,7 +66,7 @@ def remove_snapshots(erasure: ModelErasure) -> bool:
     if erasure.context.is_making_report(erasure.name):
         return False
     erasure.snapshots.remove_before(erasure.counts["after"]["version"])
-    exports_of(erasure).remove_gone()
+    forget_exports(erasure)
     reports = files.remove_reports(erasure.context.workspace, erasure.name)
     erasure.save("set_aside", reports_removed=reports)
     return True
@@ -80,13 +80,14 @@ def remove_set_aside(erasure: ModelErasure) -> bool:
         erasure.save("set_aside", set_aside_removed=len(erasure.snapshots.list_set_aside()))
         return True
     erasure.snapshots.delete_set_aside()
-    exports_of(erasure).remove_gone()
+    forget_exports(erasure)
     erasure.save(DONE)
     return True
 
 
-def exports_of(erasure: ModelErasure) -> ExportFolder:
-    return ExportFolder(erasure.context.workspace.exports(erasure.name), erasure.snapshots)
+def forget_exports(erasure: ModelErasure) -> None:
+    """Let plugins delete the files that they have made of versions which are gone."""
+    collect("forget_versions", erasure.context.workspace, erasure.snapshots)
 
 
 def find_durable(erasure: ModelErasure, offset: int) -> Manifest | None:

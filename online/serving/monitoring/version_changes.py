@@ -18,8 +18,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from online.models import Answer, parse_number
-from online.serving.exports.turns import Turns
 from online.serving.live import LiveModel
+from online.serving.turns import Turns
 from online.serving.versions import ServedVersion
 from online.store.feedback import list_opinions
 from online.store.predictions import load_newest

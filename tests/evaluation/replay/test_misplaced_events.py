@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from online.evaluation.off_policy.logged_decisions import ORPHANS, DecisionReadOptions, read_decision_log
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Span
 from online.evaluation.replay.runs import replay_all
@@ -17,6 +16,7 @@ from online.evaluation.reports.verdict import conclude
 from online.evaluation.reports.words.language import ALL_WORDS
 from online.evaluation.sources.opening import open_source
 from online.models import create
+from online.plugins.off_policy.logged_decisions import ORPHANS, DecisionReadOptions, read_decision_log
 from tests.evaluation.replaying import ignore_progress, run_replay
 from tests.support import run_online
 

@@ -10,10 +10,6 @@ import numpy as np
 import pytest
 
 from online.errors import BadInput
-from online.evaluation.off_policy.decisions import Decisions
-from online.evaluation.off_policy.logged_decisions import CsvColumns, DecisionReadOptions, read_decision_log
-from online.evaluation.off_policy.policy_evaluation import Evaluation, EvaluationOptions, evaluate
-from online.evaluation.off_policy.scorers import Scorers
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Replay
 from online.evaluation.replay.replay_report import ReplayReport
@@ -22,6 +18,10 @@ from online.evaluation.sources.log_format import LoggedEvent, LoggedPrediction
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
 from online.evaluation.sources.vw_survey import MAX_NAMES
+from online.plugins.off_policy.decisions import Decisions
+from online.plugins.off_policy.logged_decisions import CsvColumns, DecisionReadOptions, read_decision_log
+from online.plugins.off_policy.policy_evaluation import Evaluation, EvaluationOptions, evaluate
+from online.plugins.off_policy.scorers import Scorers
 from tests.support import run_online
 
 # of Vowpal Wabbit's wiki: what is shared, two decisions, one without a label, and lines that begin with a blank

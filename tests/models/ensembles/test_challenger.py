@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from online.errors import BadInput
-from online.evaluation.off_policy.scorers import list_every_candidate
 from online.evaluation.sources.upload_checks import check_options
 from online.models import BadExample, Example, Model, Options, can_tune_encoder, create, recipe
 from online.models.ensembles.challenger import (
@@ -20,6 +19,7 @@ from online.models.ensembles.challenger import (
 )
 from online.models.neighbours.knn import Knn
 from online.models.retirement import WithRetiredClasses
+from online.plugins.off_policy.scorers import list_every_candidate
 from tests.models.ensembles.test_best_of import served_at, stream
 from tests.models.synthetic import TOPICS, labels_only, numbers, replies, tables, text, texts, vectors
 

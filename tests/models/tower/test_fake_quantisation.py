@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from online.models import Example, Options
-from online.models.export.exporter import RestoredVersion, build_graph, describe_export
-from online.models.export.formats import FORMATS
-from online.models.export.golden import Served, ask
-from online.models.export.graph import Graph
-from online.models.export.manifest import Subject
 from online.models.kinds import spec_of
 from online.models.tower.fake_quantisation import FakeQuantiser
 from online.models.tower.parallel.mirror import StackModule
 from online.models.tower.stack import FLAT, Stack
 from online.models.tower.tower import Tower
+from online.plugins.export.exporter import RestoredVersion, build_graph, describe_export
+from online.plugins.export.formats import FORMATS
+from online.plugins.export.golden import Served, ask
+from online.plugins.export.graph import Graph
+from online.plugins.export.manifest import Subject
 from tests.models.synthetic import vectors
 
 OPTIONS: Options = {

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from online.cli.access.stopped_service import learn_everything
-from online.evaluation.off_policy.logged_decisions import read_own_log
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Span
 from online.evaluation.replay.runs import replay_one
@@ -23,6 +22,7 @@ from online.evaluation.sources.log_export import LogExport
 from online.evaluation.sources.opening import open_source
 from online.learning.training_state import TrainingState
 from online.models import Options
+from online.plugins.off_policy.logged_decisions import read_own_log
 from online.schemas.events import Entry, Event
 from online.serving.erasure.files import JobFiles
 from online.serving.erasure.progress import ErasableModel

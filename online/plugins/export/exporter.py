@@ -1,0 +1,128 @@
+"""Exports a restored version: its graph, the file in one format, and the manifest with what was measured.
+
+model --unwrap--> served member, retired classes --build--> AnswerGraph --format.write--> bytes --measure--> manifest
+"""
+
+import hashlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from online.errors import CannotExport
+from online.models.classifier import Classifier
+from online.models.contract import Model, Options
+from online.models.encoders import minilm
+from online.models.ensembles.challenger import CHALLENGER, ChampionChallenger
+from online.models.kinds import HASHED, KindSpec, challenger_of, encoder_options, input_options, kinds_of, spec_of
+from online.models.libraries.operator_code import import_attribute
+from online.models.retirement import WithRetiredClasses
+from online.plugins.export.answers import AnswerGraph
+from online.plugins.export.formats import ExportFormat
+from online.plugins.export.golden import Served, measure
+from online.plugins.export.graph import Graph
+from online.plugins.export.inputs import IDS, sha256_of_tokenizer
+from online.plugins.export.kinds import explain_refusal, find_builder
+from online.plugins.export.manifest import (
+    PREPROCESSING,
+    Description,
+    ExportManifest,
+    Subject,
+    name_columns,
+)
+
+Builder = Callable[[Any, Graph, Collection[str]], AnswerGraph]
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredVersion:
+    """A version in memory. options: those it was created with. tuned: the file of its tuned text encoder, if it has one."""
+
+    subject: Subject
+    options: Options
+    served: Served
+    tuned: Path | None = None
+    held_out: Sequence[tuple[bytes, str]] = ()  # of an earlier version, where this one keeps no examples
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    data: bytes
+    manifest: ExportManifest
+
+
+def check_kind(kind: str, options: Options) -> None:
+    """Raises CannotExport if neither the kind nor that of its challenger can be exported."""
+    if not any(find_builder(spec) for spec in kinds_of(kind, options)):
+        refuse_kind(spec_of(kind))
+
+
+def refuse_kind(spec: KindSpec) -> None:
+    raise CannotExport(f"a model of the kind {spec.name} cannot be exported: {explain_refusal(spec)}")
+
+
+def export(version: RestoredVersion, form: ExportFormat) -> Exported:
+    """Raises CannotExport that says why this version cannot be written in this format."""
+    spec, model, retired = unwrap(version)
+    reads = input_options(version.subject.kind, version.options)["input"]
+    if reads == "text" and encoder_options(version.subject.kind, version.options)["text_features"] == HASHED:
+        raise CannotExport(
+            "texts that are read by hashing (option text_features) are not in any graph; a learner in a browser hashes them"
+        )
+    graph = build_graph(spec, model, Graph(form.wide, read_encoder(version) if reads == "text" else None), retired)
+    description = describe_export(version.subject, spec, graph, form)
+    data = form.write(graph, description)
+    measured = measure(version.served, graph, form.load(data, description), list_labelled(model) or version.held_out)
+    digest = hashlib.sha256(data).hexdigest()
+    manifest = ExportManifest(description, form.file, digest, len(data), measured, form.count_int8(graph))
+    return Exported(data, manifest)
+
+
+def unwrap(version: RestoredVersion) -> tuple[KindSpec, Model, Collection[str]]:
+    """The kind and the model that answer, and its retired classes. Raises CannotExport for a kind without a graph."""
+    kind, model = version.subject.kind, version.served.model
+    if isinstance(model, ChampionChallenger):
+        kind = challenger_of(kind, version.options) if model.served == CHALLENGER else kind
+        model = model.models[model.served]
+    retired: Collection[str] = ()
+    if isinstance(model, WithRetiredClasses):
+        retired, model = model.retired, model.model
+    spec = spec_of(kind)
+    if not find_builder(spec):
+        refuse_kind(spec)
+    return spec, model, retired
+
+
+def build_graph(spec: KindSpec, model: Model, graph: Graph, retired: Collection[str]) -> AnswerGraph:
+    return cast(Builder, import_attribute(find_builder(spec)))(model, graph, retired)
+
+
+def read_encoder(version: RestoredVersion) -> dict[str, Any]:
+    return minilm.read_tuned(version.tuned) if version.tuned else minilm.read_weights(minilm.package_folder())
+
+
+def list_labelled(model: Model) -> Sequence[tuple[bytes, str]]:
+    """Held-out examples with their classes, where the model keeps some."""
+    if not isinstance(model, Classifier):
+        return []
+    return [(example.features, example.label) for example in model.held_out.examples()]
+
+
+def describe_export(subject: Subject, spec: KindSpec, graph: AnswerGraph, form: ExportFormat) -> Description:
+    schema = graph.inputs
+    return Description(
+        subject,
+        form.name,
+        spec.task,
+        schema.kind,
+        schema.tensors,
+        graph.outputs,
+        graph.classes,
+        name_columns(schema),
+        schema.categories,
+        schema.overflow,
+        PREPROCESSING[schema.kind],
+        sha256_of_tokenizer() if IDS in schema.tensors else "",
+        graph.temperature,
+        graph.abstain_below,
+    )

@@ -1,0 +1,39 @@
+"""ONNX: the graph itself, with its description as metadata."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import onnx
+from numpy.typing import NDArray
+from onnx import helper
+
+from online.plugins.export.answers import AnswerGraph
+from online.plugins.export.golden import Outputs, Runner
+from online.plugins.export.manifest import METADATA_KEY, Description
+
+
+def write(graph: AnswerGraph, description: Description) -> bytes:
+    return serialise(graph.model, description)
+
+
+def serialise(model: onnx.ModelProto, description: Description) -> bytes:
+    """The bytes of a model with this description; the model itself stays as it is."""
+    described = onnx.ModelProto()
+    described.CopyFrom(model)
+    helper.set_model_props(described, {METADATA_KEY: description.to_json()})
+    return bytes(described.SerializeToString(deterministic=True))
+
+
+def load(data: bytes, description: Description) -> Runner:
+    """Answers by ONNX Runtime, on one thread."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+
+    def run(inputs: Mapping[str, NDArray[Any]]) -> Outputs:
+        return dict(zip(names, session.run(None, dict(inputs)), strict=True))
+
+    return run

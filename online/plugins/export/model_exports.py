@@ -1,0 +1,26 @@
+"""What the service keeps of the exports of one model."""
+
+from online.plugins.export.deltas import VersionDeltas
+from online.plugins.export.encoder_files import EncoderFiles
+from online.plugins.export.learner_files import LearnerFiles
+from online.plugins.export.version_exports import VersionExports
+from online.serving.model_runtime import ModelRuntime
+from online.serving.parts import ModelPart
+from online.serving.runtime import Runtime
+
+
+class ModelExports(ModelPart):
+    def __init__(self, model: ModelRuntime, runtime: Runtime) -> None:
+        workspace, loader = runtime.workspace, model.live.loader
+        self.versions = VersionExports(workspace, loader, runtime.disk)
+        self.learner_files = LearnerFiles(workspace, loader)
+        self.deltas = VersionDeltas()
+        self.encoder_files = EncoderFiles(workspace, model.spec.name)
+
+    def forget_log(self) -> None:
+        self.learner_files.forget()
+        self.deltas.forget()
+
+
+def exports_of(model: ModelRuntime) -> ModelExports:
+    return model.parts.find(ModelExports)

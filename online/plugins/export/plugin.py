@@ -1,0 +1,43 @@
+"""Export: versions as files that answer elsewhere, or go on learning there."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from online.plugin import Plugin
+
+if TYPE_CHECKING:
+    from typer import Typer
+
+    from online.api.routes import Router
+    from online.plugins.export.model_exports import ModelExports
+    from online.serving.model_runtime import ModelRuntime
+    from online.serving.runtime import Runtime
+    from online.snapshots import Snapshots
+    from online.workspace import Workspace
+
+
+class ExportPlugin(Plugin):
+    name = "export"
+
+    def routers(self) -> "Iterable[Router]":
+        from online.plugins.export.routes import deltas, exports, learner_files, text_encoder
+
+        return exports.router, learner_files.router, deltas.router, text_encoder.router
+
+    def commands(self, app: "Typer") -> None:
+        from online.plugins.export.command import export
+
+        app.command()(export)
+
+    def model_part(self, model: "ModelRuntime", runtime: "Runtime") -> "ModelExports":
+        from online.plugins.export.model_exports import ModelExports
+
+        return ModelExports(model, runtime)
+
+    def forget_versions(self, workspace: "Workspace", snapshots: "Snapshots") -> None:
+        from online.plugins.export.files import ExportFolder
+
+        ExportFolder(workspace.exports(snapshots.model), snapshots).remove_gone()
+
+
+PLUGIN = ExportPlugin()

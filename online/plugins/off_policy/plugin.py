@@ -1,0 +1,20 @@
+"""Off-policy evaluation: what another policy would have earned, from the logged propensities."""
+
+from typing import TYPE_CHECKING
+
+from online.plugin import Plugin
+
+if TYPE_CHECKING:
+    from typer import Typer
+
+
+class OffPolicyPlugin(Plugin):
+    name = "off_policy"
+
+    def commands(self, app: "Typer") -> None:
+        from online.plugins.off_policy.command import evaluate
+
+        app.command()(evaluate)
+
+
+PLUGIN = OffPolicyPlugin()
