@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from benchmarks.report import command, create_parser, print_json, progress, say, table, verdict
 from benchmarks.service import BenchmarkError
-from online.evaluation.intervals import Interval, PolicySequence
 from online.evaluation.sources.bad_lines import BadLines
 from online.plugins.off_policy.decisions import Decision, Decisions, DecisionsBuilder
 from online.plugins.off_policy.estimate_table import print_evaluation
@@ -42,6 +41,7 @@ from online.plugins.off_policy.logged_decisions import CsvColumns, DecisionReadO
 from online.plugins.off_policy.policy_evaluation import Evaluation, EvaluationOptions, evaluate
 from online.plugins.off_policy.reward_model import assign_folds, assign_growing_stretches, predict_rewards
 from online.plugins.off_policy.scorers import Scorers
+from online.scoring.intervals import Interval, PolicySequence
 
 FOLDS, FOLDED = 5, "dr, 5 folds"
 INSPECTIONS = 10  # of the anytime interval while the log grows

@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.report import command, create_parser, print_json, say, table
-from online.evaluation.scoring.number_score import NumberScore
-from online.evaluation.scoring.score import JudgedOutcomes, PendingOutcome
 from online.evaluation.sources.datasets import open_dataset
 from online.models import Answer, Example, Model, create
 from online.models.encoders.rows import TableEncoder
 from online.models.updates import answer_by_updates
 from online.schemas.events import Event
+from online.scoring.number_score import NumberScore
+from online.scoring.score import JudgedOutcomes, PendingOutcome
 
 SMALL = ("TrumpApproval", "ChickWeights")
 DRIFTS = ("lea", "gra", "gsg")

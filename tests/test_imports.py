@@ -17,9 +17,9 @@ PACKAGE = Path(__file__).parent.parent / "online"
 LAYERS = [
     {"errors", "schemas", "secure_aggregation", "installed", ""},
     {"settings"},  # above the schemas, whose names of scopes are types of settings
-    {"models", "telemetry", "io", "journal", "prequential", "drift_changes"},
+    {"models", "telemetry", "io", "journal"},
     {"store", "snapshots", "client", "signing_keys"},
-    {"stream", "audit_log"},  # above the store, which has all the SQL: the SQL stream reads its event table
+    {"stream", "audit_log", "scoring"},  # above the store, which has all the SQL: the SQL stream reads its event table
     {"workspace", "rollback_guard", "base_snapshot", "device_reports"},
     {"learning"},
     {"evaluation"},

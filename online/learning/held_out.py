@@ -17,8 +17,8 @@ from zlib import crc32
 import numpy as np
 
 from online.models import Part, pack_json, unpack_json
-from online.prequential import names_right_answer
 from online.schemas.events import Entry
+from online.scoring.prequential import names_right_answer
 
 ONE_IN = 8
 MAX_COUNT = 128

@@ -16,11 +16,11 @@ from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import json_response, live_headers
 from online.api.routes import Router
-from online.drift_changes import DriftChange
-from online.prequential import MAX_SEGMENTS
 from online.schemas.access.callers import Caller
 from online.schemas.events import Event
 from online.schemas.monitoring import CurveAnswer, DriftAnswer, HealthAnswer, JudgedAnswer, RefusedAnswer
+from online.scoring.drift_changes import DriftChange
+from online.scoring.prequential import MAX_SEGMENTS
 from online.serving.event_feed import FeedEvent
 from online.serving.model_runtime import ModelRuntime
 from online.serving.monitoring.curve import Counts, per_minute

@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from online.evaluation.replay.model_setup import ModelSetup
-from online.evaluation.scoring.baseline_lead import Lead
-from online.evaluation.scoring.score import LEARNED_BASELINE, MOST_FREQUENT
 from online.learning.training_state import build_example
 from online.models import BadExample, can_adapt, input_options
 from online.models.logistic import Logistic
 from online.schemas.events import Entry
+from online.scoring.baseline_lead import Lead
+from online.scoring.score import LEARNED_BASELINE, MOST_FREQUENT
 
 WHOLE, IN_BATCHES = 5_000, 1_250  # examples
 LARGE_BATCH = 33

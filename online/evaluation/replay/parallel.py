@@ -23,12 +23,12 @@ from online.evaluation.replay.line_features import LineFeatures
 from online.evaluation.replay.model_setup import create_row_encoder, prepare_process
 from online.evaluation.replay.replay import Chunk, Replay, Span, count_read, read_chunks
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
-from online.evaluation.scoring.paired_comparison import PairedComparison
-from online.evaluation.scoring.score import Loss
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.replay_source import Source
 from online.evaluation.sources.row_blocks import RowBlock
 from online.models import spec_of
+from online.scoring.paired_comparison import PairedComparison
+from online.scoring.score import Loss
 
 MAX_CHUNKS_AHEAD = 2  # chunks a model may be behind the reader
 

@@ -22,9 +22,9 @@ from online.evaluation.replay.replay_job import CachedResult, ReplayJob, identif
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
 from online.evaluation.replay.results_cache import ResultsFolder
 from online.evaluation.replay.runs import Progress, describe_time_left
-from online.evaluation.scoring.paired_comparison import PairedComparison
 from online.evaluation.sources.replay_source import Source
 from online.models import spec_of
+from online.scoring.paired_comparison import PairedComparison
 
 RETRIES = 3  # of a replay whose worker died
 

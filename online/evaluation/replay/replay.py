@@ -28,9 +28,6 @@ from online.evaluation.replay.line_features import LineFeatures
 from online.evaluation.replay.model_setup import ModelSetup
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.replay.tasks import Tasks
-from online.evaluation.scoring.class_score import ClassScore
-from online.evaluation.scoring.number_score import NumberScore
-from online.evaluation.scoring.score import BaselineAnswers, JudgedOutcomes, Loss, PendingOutcome, Score
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.log_format import Line, LoggedEvent, LoggedPrediction
 from online.evaluation.sources.replay_source import Source
@@ -43,8 +40,11 @@ from online.models.own_kinds import find_named_code
 from online.models.ranker.policies import draw_key
 from online.models.unseen import count_outside, count_targets_outside
 from online.models.updates import answer_by_updates
-from online.prequential import names_right_answer
 from online.schemas.events import Entry, Event
+from online.scoring.class_score import ClassScore
+from online.scoring.number_score import NumberScore
+from online.scoring.prequential import names_right_answer
+from online.scoring.score import BaselineAnswers, JudgedOutcomes, Loss, PendingOutcome, Score
 
 Chunk = Sequence[Line] | RowBlock
 UNASKED_PREFIX = "#"  # begins the ids of predictions that the log does not contain

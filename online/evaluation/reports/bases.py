@@ -7,7 +7,7 @@ compared   those by which a model and a baseline can both be judged: the figure 
 
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.reports.words.language import Words
-from online.evaluation.scoring.baseline_lead import Lead
+from online.scoring.baseline_lead import Lead
 
 OF_KNOWN = ("kappa", "kappa_temporal", "log_loss", "brier", "ece")  # figures of the answers whose right one is known
 MOSTLY_AFFIRMED = (

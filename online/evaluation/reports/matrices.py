@@ -8,7 +8,7 @@ from online.evaluation.reports.bases import describe_known_basis
 from online.evaluation.reports.remarks import has_known
 from online.evaluation.reports.verdict import describe_pair
 from online.evaluation.reports.words.language import Words
-from online.evaluation.scoring.confusion import Confusion
+from online.scoring.confusion import Confusion
 
 MAX_WITH_SHARES = 8  # columns of a matrix whose cells also show a share
 

@@ -8,11 +8,11 @@ drift alarms --group_alarms--> changes -+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from online.drift_changes import QUIET, DriftChange, group_alarms, join_fall
 from online.evaluation.replay.replay_report import ReplayReport
-from online.evaluation.scoring.accuracy_falls import Fall, find_fall
 from online.learning.drift import Alarm
-from online.prequential import CurveSegment
+from online.scoring.accuracy_falls import Fall, find_fall
+from online.scoring.drift_changes import QUIET, DriftChange, group_alarms, join_fall
+from online.scoring.prequential import CurveSegment
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,14 @@ from matplotlib.dates import AutoDateFormatter, AutoDateLocator
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
-from online.evaluation.intervals import wilson_interval
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.reports.bases import count_judged, count_with_probabilities, describe_known_basis
 from online.evaluation.reports.replay_table import BASELINES
 from online.evaluation.reports.verdict import find_best
 from online.evaluation.reports.words.language import DURATIONS, Words
-from online.evaluation.scoring.score import LATENESS, LEARNED_BASELINE
-from online.prequential import CurveSegment
+from online.scoring.intervals import wilson_interval
+from online.scoring.prequential import CurveSegment
+from online.scoring.score import LATENESS, LEARNED_BASELINE
 
 POINTS, SHARED_POINTS = 40, 25  # of a curve at most, alone and beside others; more would be noise
 EXAMPLES_PER_POINT, MIN_POINTS = 100, 12  # at least, unless there are fewer examples

@@ -9,10 +9,10 @@ from online.evaluation.replay.baseline import NO_TEXTS, TOO_LARGE
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.reports.bases import count_judged, count_known, is_by_construction
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
-from online.evaluation.scoring.baseline_lead import Lead
 from online.evaluation.sources.bad_lines import LogGaps
 from online.evaluation.sources.column_choice import MAX_NAMED
 from online.evaluation.sources.column_profile import ColumnProfile
+from online.scoring.baseline_lead import Lead
 
 # how numbers are written, where that is said
 AS_WRITTEN = ("leading_zero", "decimal_commas", "grouped_digits", "units")

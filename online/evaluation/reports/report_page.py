@@ -63,8 +63,8 @@ from online.evaluation.reports.verdict import (
     is_of_numbers,
 )
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
-from online.evaluation.scoring.class_score import WINDOW
 from online.learning.drift import Alarm
+from online.scoring.class_score import WINDOW
 
 MAX_CLASS_ROWS = 30  # rows of the table of classes
 MAX_ALARM_ROWS = 30

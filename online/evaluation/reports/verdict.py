@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from online.evaluation.intervals import wilson_interval
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.reports.bases import count_judged, count_known, is_by_construction, is_partial
 from online.evaluation.reports.noticed_fall import NoticedFall, find_noticed_fall
@@ -25,9 +24,10 @@ from online.evaluation.reports.remarks import (
     warn_of_unused,
 )
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
-from online.evaluation.scoring.baseline_lead import Lead
-from online.evaluation.scoring.confusion import ConfusedPair
-from online.evaluation.scoring.score import LEARNED_BASELINE
+from online.scoring.baseline_lead import Lead
+from online.scoring.confusion import ConfusedPair
+from online.scoring.intervals import wilson_interval
+from online.scoring.score import LEARNED_BASELINE
 
 MAX_BAD = 0.01  # share of unusable lines
 MOSTLY_ONE_CLASS = 0.9  # share of the most frequent class from which accuracy says little

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.table import Table
 
-from online.evaluation.intervals import Interval
 from online.plugins.off_policy.policy_evaluation import Evaluation, PolicyResult
+from online.scoring.intervals import Interval
 
 NAMES = {
     "ips": "inverse prop.",

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from online.evaluation.intervals import Interval, bernstein, bootstrap, percentiles
 from online.plugins.off_policy.decisions import Decisions, Floats
+from online.scoring.intervals import Interval, bernstein, bootstrap, percentiles
 
 ESTIMATORS = ("ips", "clipped", "snips", "dm", "dr", "switch", "replay")
 DEFAULT_ESTIMATORS = ESTIMATORS[:-1]

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from online.errors import BadInput
-from online.evaluation.intervals import Interval, PolicySequence
 from online.plugins.off_policy.decisions import CERTAIN, Decisions, Floats
 from online.plugins.off_policy.estimators import (
     DEFAULT_ESTIMATORS,
@@ -32,6 +31,7 @@ from online.plugins.off_policy.estimators import (
 from online.plugins.off_policy.reward_model import Progress, assign_folds, assign_growing_stretches, predict_rewards
 from online.plugins.off_policy.scorers import Scorers
 from online.plugins.off_policy.targets import TargetProbabilities, compute_target
+from online.scoring.intervals import Interval, PolicySequence
 
 MIN_ESS = 30.0
 MIN_COVERED = 0.99

@@ -21,10 +21,18 @@ from sqlalchemy import Connection
 
 from online.errors import Unavailable
 from online.models import parse_number
-from online.prequential import Baselines, Curve, CurveSegment, Hits, NumberBaselines, judge_answers, names_right_answer
 from online.schemas.events import Event
+from online.scoring.prequential import (
+    Baselines,
+    Curve,
+    CurveSegment,
+    Hits,
+    NumberBaselines,
+    judge_answers,
+    names_right_answer,
+)
+from online.scoring.recent_outcomes import KEPT, Outcome, RecentOutcomes
 from online.serving.monitoring.judged_offsets import JudgedOffsets
-from online.serving.monitoring.recent_outcomes import KEPT, Outcome, RecentOutcomes
 from online.store import Store
 from online.store.deletion.event_expiry import load_expiry
 from online.store.events import head_of

@@ -15,13 +15,11 @@ from typing import Any
 from sqlalchemy import Connection
 
 from online.base_snapshot import missing_until
-from online.drift_changes import DriftChange, group_alarms, is_over, join_fall
 from online.errors import CorruptSnapshot
 from online.schemas.fields import Cause
 from online.schemas.models import LearnerState
-from online.serving.live import LiveModel, find_cause
-from online.serving.monitoring.curve import Counts, CurveKeeper
-from online.serving.monitoring.recent_outcomes import (
+from online.scoring.drift_changes import DriftChange, group_alarms, is_over, join_fall
+from online.scoring.recent_outcomes import (
     HEADLINE,
     KEPT,
     LEAST_RECOVERED,
@@ -31,6 +29,8 @@ from online.serving.monitoring.recent_outcomes import (
     RecentOutcomes,
     Stretch,
 )
+from online.serving.live import LiveModel, find_cause
+from online.serving.monitoring.curve import Counts, CurveKeeper
 from online.serving.monitoring.verdict import DriftNews, Facts, Verdict, assess
 from online.snapshots import Snapshots
 from online.snapshots.roll_back import LastRollBack

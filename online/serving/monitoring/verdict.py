@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from online.schemas.fields import Cause
-from online.serving.monitoring.recent_outcomes import Decline, Fall, Lead, Stretch
+from online.scoring.recent_outcomes import Decline, Fall, Lead, Stretch
 
 Status = Literal["good", "needs_attention", "not_learning", "too_little_feedback"]
 Level = Literal["attention", "not_learning", "unknown", "notice"]

@@ -14,10 +14,10 @@ from online.evaluation.replay.replay import Replay, Span
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.replay.runs import replay_all
 from online.evaluation.reports.remarks import describe_skipped, warn
-from online.evaluation.scoring.baseline_lead import Lead
 from online.evaluation.sources.arrival import Delay
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
+from online.scoring.baseline_lead import Lead
 from tests.evaluation.replaying import KNN, ignore_progress, run_replay, write_blobs
 
 ROWS, CONCEPT_ROWS = 2_000, 500

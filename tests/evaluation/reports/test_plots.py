@@ -20,8 +20,8 @@ from online.evaluation.reports.plots import (
     use_dates,
 )
 from online.evaluation.reports.words.language import ALL_WORDS, IN_ENGLISH, Words
-from online.evaluation.scoring.score import Figures, ScoreDetails
-from online.prequential import CurveSegment
+from online.scoring.prequential import CurveSegment
+from online.scoring.score import Figures, ScoreDetails
 
 BEGAN = datetime(2026, 11, 25, 9, 58, 47, 250_000, tzinfo=UTC)
 

@@ -12,7 +12,6 @@ from string import Formatter
 
 import pytest
 
-from online.evaluation.intervals import wilson_interval
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Span
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
@@ -28,13 +27,14 @@ from online.evaluation.reports.replay_table import (
 from online.evaluation.reports.report_page import build_key_figures, render_page
 from online.evaluation.reports.verdict import conclude
 from online.evaluation.reports.words.language import ALL_WORDS, GLOSSARIES, IN_ENGLISH, TABLES, Words
-from online.evaluation.scoring.accuracy_falls import find_fall
-from online.evaluation.scoring.class_score import ClassScore
-from online.evaluation.scoring.score import JudgedOutcomes, PendingOutcome
 from online.evaluation.sources.opening import open_source
 from online.learning.drift import Alarm
 from online.models import Answer
 from online.schemas.events import Event, EventKind
+from online.scoring.accuracy_falls import find_fall
+from online.scoring.class_score import ClassScore
+from online.scoring.intervals import wilson_interval
+from online.scoring.score import JudgedOutcomes, PendingOutcome
 from online.serving.jobs.findings import read_finding
 from tests.evaluation.conftest import Driven
 from tests.evaluation.replaying import KNN, LINEAR, ignore_progress, write_blobs

@@ -13,13 +13,13 @@ from online.evaluation.reports.replay_table import describe_comparison
 from online.evaluation.reports.report_page import build_key_figures
 from online.evaluation.reports.verdict import Verdict, conclude
 from online.evaluation.reports.words.language import ALL_WORDS, Words
-from online.evaluation.scoring.class_score import ClassScore
-from online.evaluation.scoring.number_score import NumberScore
-from online.evaluation.scoring.paired_comparison import PairedComparison
-from online.evaluation.scoring.score import LEARNED_BASELINE, JudgedOutcomes, Loss, PendingOutcome, Score
 from online.models import Answer
 from online.schemas.events import Event, EventKind
 from online.schemas.fields import Language
+from online.scoring.class_score import ClassScore
+from online.scoring.number_score import NumberScore
+from online.scoring.paired_comparison import PairedComparison
+from online.scoring.score import LEARNED_BASELINE, JudgedOutcomes, Loss, PendingOutcome, Score
 
 Answers = Sequence[tuple[str, str | None]]  # the right answer, and the one given
 

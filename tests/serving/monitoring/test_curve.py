@@ -16,12 +16,12 @@ from sqlalchemy import Connection, select
 
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Replay
-from online.evaluation.scoring.class_score import ClassScore
-from online.evaluation.scoring.number_score import NumberScore
 from online.evaluation.sources.log_export import LogExport
 from online.evaluation.sources.opening import open_source
-from online.prequential import Curve, names_right_answer
 from online.schemas.events import Event
+from online.scoring.class_score import ClassScore
+from online.scoring.number_score import NumberScore
+from online.scoring.prequential import Curve, names_right_answer
 from online.serving.monitoring.curve import FORMAT, REMEMBERED, Counts, CurveKeeper, per_minute
 from online.settings import ModelSettings, Settings
 from online.store import Store

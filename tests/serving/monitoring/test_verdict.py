@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from online.schemas.fields import Cause
-from online.serving.monitoring.recent_outcomes import Decline, Fall, Lead, Stretch
+from online.scoring.recent_outcomes import Decline, Fall, Lead, Stretch
 from online.serving.monitoring.verdict import DriftNews, Facts, assess
 
 SOUND = Facts(recent=Stretch(100, 0.94, 900), rated=900, live=9, newest=9, head=900, learned_until=900, refused_of=900)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from online.prequential import CurveSegment
+from online.scoring.prequential import CurveSegment
 
 LIMIT = 5.0  # standard errors
 MIN_JUDGED = 30  # answers on either side of a split

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from online.evaluation.scoring.paired_comparison import PairedComparison
+from online.scoring.paired_comparison import PairedComparison
 
 
 def test_losses_are_paired_by_example_in_any_order_of_arrival() -> None:

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from online.drift_changes import group_alarms, is_over, join_fall
 from online.learning.detectors import Adwin
+from online.scoring.drift_changes import group_alarms, is_over, join_fall
+from online.scoring.recent_outcomes import Outcome, RecentOutcomes
 from online.serving.monitoring.health import confirm_decline
-from online.serving.monitoring.recent_outcomes import Outcome, RecentOutcomes
 from online.store.drift_alarms import DriftAlarmRow
 
 

@@ -5,12 +5,12 @@ import random
 import pytest
 from sklearn.metrics import balanced_accuracy_score, brier_score_loss, cohen_kappa_score, f1_score, log_loss
 
-from online.evaluation.scoring.class_score import ClassScore
-from online.evaluation.scoring.number_score import NumberScore
-from online.evaluation.scoring.score import MAX_VERSIONS, JudgedOutcomes, PendingOutcome, Score
 from online.models import Answer, Candidate
-from online.prequential import MAX_SEGMENTS, Curve
 from online.schemas.events import Event
+from online.scoring.class_score import ClassScore
+from online.scoring.number_score import NumberScore
+from online.scoring.prequential import MAX_SEGMENTS, Curve
+from online.scoring.score import MAX_VERSIONS, JudgedOutcomes, PendingOutcome, Score
 
 
 def create_answer(choice: str | None, **probabilities: float) -> Answer:

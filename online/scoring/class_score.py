@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from online.evaluation.scoring.baseline_lead import Lead, LeadCounts
-from online.evaluation.scoring.calibration import Calibration
-from online.evaluation.scoring.confusion import build_confusion
-from online.evaluation.scoring.score import (
+from online.models import Answer
+from online.scoring.baseline_lead import Lead, LeadCounts
+from online.scoring.calibration import Calibration
+from online.scoring.confusion import build_confusion
+from online.scoring.prequential import Baselines, Curve, Hits, names_right_answer
+from online.scoring.score import (
     LEARNED_BASELINE,
     MOST_FREQUENT,
     BaselineAnswers,
@@ -21,8 +23,6 @@ from online.evaluation.scoring.score import (
     add_lateness,
     collect_leads,
 )
-from online.models import Answer
-from online.prequential import Baselines, Curve, Hits, names_right_answer
 
 WINDOW = 1_000  # judged examples of the windowed accuracy
 

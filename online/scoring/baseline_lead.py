@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from online.evaluation.intervals import AverageSequence, last_sum
+from online.scoring.intervals import AverageSequence, last_sum
 
 FAR_POINTS = 0.02  # a baseline is far ahead if its lead in accuracy is surely larger
 FAR_SHARE = 0.9  # or if its mean error is at most this share of the model's, and it is surely nearer more often

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from online.evaluation.intervals import (
+from online.scoring.intervals import (
     AverageSequence,
     LowerSequence,
     PolicySequence,

@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass, field
 
-from online.evaluation.scoring.score import Figures
 from online.models import Answer
+from online.scoring.score import Figures
 
 BINS = 15  # of the expected calibration error
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from online.evaluation.intervals import AverageSequence
-from online.evaluation.scoring.score import Loss
+from online.scoring.intervals import AverageSequence
+from online.scoring.score import Loss
 
 
 @dataclass(slots=True)

@@ -3,9 +3,12 @@
 from collections import Counter
 from typing import Any
 
-from online.evaluation.scoring.baseline_lead import Lead, LeadCounts
-from online.evaluation.scoring.number_pairs import NumberPairs
-from online.evaluation.scoring.score import (
+from online.models import parse_number
+from online.schemas.events import Event
+from online.scoring.baseline_lead import Lead, LeadCounts
+from online.scoring.number_pairs import NumberPairs
+from online.scoring.prequential import Curve, Hits, NumberBaselines
+from online.scoring.score import (
     BaselineAnswers,
     Figures,
     JudgedOutcomes,
@@ -15,9 +18,6 @@ from online.evaluation.scoring.score import (
     add_lateness,
     collect_leads,
 )
-from online.models import parse_number
-from online.prequential import Curve, Hits, NumberBaselines
-from online.schemas.events import Event
 
 
 class NumberScore:

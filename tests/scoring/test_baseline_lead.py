@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from online.evaluation.scoring.baseline_lead import LeadCounts
+from online.scoring.baseline_lead import LeadCounts
 
 
 def test_a_lead_counts_the_examples_that_judge_both() -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from online.evaluation.scoring.accuracy_falls import find_fall
-from online.prequential import Curve, CurveSegment
+from online.scoring.accuracy_falls import find_fall
+from online.scoring.prequential import Curve, CurveSegment
 
 
 def draw_curve(*stretches: tuple[int, float], seed: int = 0) -> Sequence[CurveSegment]:

@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from online.evaluation.scoring.baseline_lead import Lead, LeadCounts
-from online.evaluation.scoring.confusion import Confusion
-from online.evaluation.scoring.number_pairs import Pair
 from online.models import Answer
-from online.prequential import Curve, CurveSegment, Hits
 from online.schemas.events import Event
+from online.scoring.baseline_lead import Lead, LeadCounts
+from online.scoring.confusion import Confusion
+from online.scoring.number_pairs import Pair
+from online.scoring.prequential import Curve, CurveSegment, Hits
 
 MAX_VERSIONS, MAX_USERS = 4_096, 100_000
 

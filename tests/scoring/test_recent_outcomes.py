@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from online.serving.monitoring.recent_outcomes import BLOCK, KEPT, MAX_BLOCKS, Outcome, RecentOutcomes, Stretch
+from online.scoring.recent_outcomes import BLOCK, KEPT, MAX_BLOCKS, Outcome, RecentOutcomes, Stretch
 
 RATES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.94, 0.98)
 

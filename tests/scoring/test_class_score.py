@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from online.evaluation.scoring.class_score import compute_agreement
+from online.scoring.class_score import compute_agreement
 
 
 @pytest.mark.parametrize("seed", range(20))

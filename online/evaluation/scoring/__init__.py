@@ -1,1 +1,0 @@
-"""How answers are scored against their outcomes, and how two models are compared."""
