@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from benchmarks.clinc150 import data_file, split
 from benchmarks.report import command, create_parser, print_json, say, table, verdict
-from online.learning.drift import Alarm
 from online.learning.training_state import TrainingState
 from online.schemas.events import Entry, Event
+from online.scoring.drift_changes import Alarm
 from online.settings import Drift
 
 BLOCK, SHIFT_AT, SHIFTED_RATIO = 50, 7_500, 0.2

@@ -24,11 +24,11 @@ from sklearn.datasets import load_digits
 
 from benchmarks.clinc150 import split
 from benchmarks.report import command, create_parser, print_json, run_on_one_thread, say, table, verdict
-from online.learning.drift import Alarm
 from online.learning.training_state import TrainingState
 from online.models import Options, describe_options, spec_of
 from online.models.updates import answer_by_updates
 from online.schemas.events import Entry, Event
+from online.scoring.drift_changes import Alarm
 from online.settings import Drift
 
 LAST, BEFORE, RECOVERED_RATIO = 100, 300, 0.9

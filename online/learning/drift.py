@@ -17,8 +17,8 @@ because the answer was given.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
@@ -27,34 +27,12 @@ from online.learning.number_losses import NumberLosses
 from online.models import Options, Part, input_options, pack_json, spec_of, unpack_json
 from online.models.encoders.text import TEXT_WIDTH
 from online.schemas.events import Entry, Event, is_positive
+from online.scoring.drift_changes import QUIET, Alarm, AlarmKind
 
-AlarmKind = Literal["loss", "class", "features"]
 DELTA = 0.002  # for the model's losses, checked at every 32nd: river's default
 CLASS_DELTA = 0.002  # for the losses of one class, checked at every wrong answer
 MAX_CLASSES = 4_096  # classes with a detector of their own
 ALARMS_KEPT = 1_000
-QUIET = 500  # events without an alarm after which the next one is of another change
-
-
-@dataclass(frozen=True, slots=True)
-class Alarm:
-    """A change that a detector found.
-
-    offset: of the entry that raised it. label: the class, for a change of one class. projection: the
-    direction, for a change of features. since: the offset near which the change began. before, after:
-    the mean loss, or the mean along the direction. size: after - before, or the Kolmogorov-Smirnov
-    distance for features. window: the number of entries since the change.
-    """
-
-    offset: int
-    what: AlarmKind
-    label: str | None
-    projection: int | None
-    since: int
-    before: float
-    after: float
-    size: float
-    window: int
 
 
 class DriftMonitor:

@@ -24,7 +24,6 @@ import torch
 from online.base_snapshot import MISSING_UNTIL, missing_until
 from online.errors import EncoderMoved, LearningLost, LogReplaced, Unavailable
 from online.learning.base_building import Bases, RetentionPeriod
-from online.learning.drift import Alarm
 from online.learning.feedback_counts import FeedbackCounts
 from online.learning.gate import GoldenQuestion, UnsoundSnapshot
 from online.learning.log_identity import LogIdentity
@@ -39,6 +38,7 @@ from online.models import Options, can_tune_encoder, recipe, spec_of
 from online.models.devices.turns import Quantum
 from online.rollback_guard import Guard
 from online.schemas.events import Entry
+from online.scoring.drift_changes import Alarm
 from online.settings import Drift, GuardMode
 from online.snapshots import Snapshots
 from online.snapshots.load import LoadedSnapshot

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from online.learning.drift import Alarm, DriftMonitor
+from online.learning.drift import DriftMonitor
 from online.learning.gate import AssessedVersion, GoldenQuestion, explain_loss
 from online.learning.held_out import HeldOut
 from online.models import BadExample, Example, Model, Options, State, Tensors, create, follows_changes
 from online.models.statistics.partial_sums import as_summing
 from online.schemas.events import Entry
+from online.scoring.drift_changes import Alarm
 from online.settings import Drift
 
 OWN_PARTS = ("drift", "gate")  # of a state, beside the model's: the detectors, and the held-out feedback

@@ -12,10 +12,11 @@ from river.drift import ADWIN
 from safetensors.numpy import save
 
 from online.learning.detectors import REFERENCE, Adwin, Change, Cusum, Kswin, bound_distances, kolmogorov_smirnov
-from online.learning.drift import CLASS_DELTA, DELTA, Alarm, DriftMonitor
+from online.learning.drift import CLASS_DELTA, DELTA, DriftMonitor
 from online.learning.training_state import TrainingState
 from online.models import Options, Part, State
 from online.schemas.events import Entry, Event, Target
+from online.scoring.drift_changes import Alarm
 from online.settings import Drift
 from online.store.drift_alarms import load_drift_alarms
 from tests.learning.conftest import CreateScene

@@ -7,10 +7,11 @@ import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
-from online.learning.drift import Alarm, DriftMonitor
+from online.learning.drift import DriftMonitor
 from online.learning.number_losses import FIRST, LEAST_RISE, NOMINAL
 from online.models import Part
 from online.schemas.events import Entry, Event
+from online.scoring.drift_changes import Alarm
 
 RISE = 4_000
 

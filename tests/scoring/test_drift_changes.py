@@ -1,32 +1,29 @@
 """Alarms are grouped by the change that they stem from."""
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
 from online.learning.detectors import Adwin
-from online.scoring.drift_changes import group_alarms, is_over, join_fall
+from online.scoring.drift_changes import (
+    Alarm,
+    AlarmKind,
+    DriftChange,
+    JudgedAnswers,
+    confirm_decline,
+    group_alarms,
+    is_over,
+    join_fall,
+)
+from online.scoring.falls import Fall, find_decline, find_fall
 from online.scoring.recent_outcomes import Outcome, RecentOutcomes
-from online.serving.monitoring.health import confirm_decline
-from online.store.drift_alarms import DriftAlarmRow
 
 
 def alarm(
-    offset: int, since: int, what: str = "loss", label: str | None = None, rates: tuple[float, float] = (0.1, 0.9)
-) -> DriftAlarmRow:
-    return DriftAlarmRow(
-        model="m",
-        offset=offset,
-        what=what,
-        label=label,
-        projection=None,
-        since=since,
-        before=rates[0],
-        after=rates[1],
-        size=rates[1] - rates[0],
-        window=32,
-        noted_at="2026-01-01T00:00:00+00:00",
-    )
+    offset: int, since: int, what: AlarmKind = "loss", label: str | None = None, rates: tuple[float, float] = (0.1, 0.9)
+) -> Alarm:
+    return Alarm(offset, what, label, None, since, *rates, rates[1] - rates[0], 32)
 
 
 def test_alarms_of_detectors_and_classes_that_follow_one_another_are_one_change() -> None:
@@ -47,7 +44,7 @@ def test_a_later_change_is_another_one_and_comes_first() -> None:
     assert group_alarms([]) == []
 
 
-def is_over_after(good: int, *alarms: DriftAlarmRow, wrong_every: int = 10, numbers: bool = False) -> bool:
+def is_over_after(good: int, *alarms: Alarm, wrong_every: int = 10, numbers: bool = False) -> bool:
     """Whether a dip up to offset 960 is over after `good` answers of which one in `wrong_every` is wrong."""
     recent = RecentOutcomes(numbers)
     for offset in range(1, 961 + good):
@@ -72,10 +69,16 @@ def test_nothing_is_said_of_the_end_of_a_change_that_the_newest_answers_do_not_s
     assert not is_over_after(100, alarm(910, 901), numbers=True)
 
 
-def decline(seed: int, begin: int, length: int) -> tuple[RecentOutcomes, list[DriftAlarmRow]]:
+def join(
+    fall: Fall | None, changes: Sequence[DriftChange], recent: RecentOutcomes
+) -> tuple[Fall | None, list[DriftChange]]:
+    return join_fall(fall, changes, JudgedAnswers(recent.cells(1), recent.numbers))
+
+
+def decline(seed: int, begin: int, length: int) -> tuple[RecentOutcomes, list[Alarm]]:
     """Answers of which 95 % are right until `begin`, and then fewer and fewer, with the alarms that they raise."""
     draw, recent, detector = random.Random(seed), RecentOutcomes(False), Adwin(0.002, clock=32)
-    alarms = list[DriftAlarmRow]()
+    alarms = list[Alarm]()
     for offset in range(1, begin + length + 1):
         is_right = draw.random() < 0.95 - 0.4 * max(0, offset - begin) / length
         recent.add(Outcome(offset, offset - 1, float(is_right)))
@@ -88,9 +91,9 @@ def decline(seed: int, begin: int, length: int) -> tuple[RecentOutcomes, list[Dr
 @pytest.mark.parametrize("seed", range(6))
 def test_a_slow_decline_has_one_begin_from_the_alarm_and_the_fall(seed: int, length: int) -> None:
     recent, alarms = decline(seed, 1_000, length)
-    changes, found = group_alarms(alarms), recent.find_fall()
+    changes, found = group_alarms(alarms), find_fall(recent)
     assert found is not None
-    fall, joined = join_fall(found, changes, recent)
+    fall, joined = join(found, changes, recent)
     assert fall is not None
     assert [each.since for each in joined] == [fall.since + 1] * len(joined)
     assert fall.since <= found.since and 800 <= fall.since <= 1_000 + length / 3
@@ -109,49 +112,49 @@ def settled(rates: dict[int, float]) -> RecentOutcomes:
 
 def test_a_fall_that_is_seen_to_begin_earlier_than_the_alarm_gives_its_begin_to_the_alarm() -> None:
     recent = settled({1_000: 0.95, 1_300: 0.6})
-    fall = recent.find_fall()
+    fall = find_fall(recent)
     assert fall is not None and abs(fall.since - 1_000) <= 10
-    joined_fall, changes = join_fall(fall, group_alarms([alarm(1_290, 1_200)]), recent)
+    joined_fall, changes = join(fall, group_alarms([alarm(1_290, 1_200)]), recent)
     assert joined_fall == fall and [each.since for each in changes] == [fall.since + 1]
 
 
 def test_an_alarm_that_the_model_had_recovered_from_is_another_event() -> None:
     recent = settled({900: 0.95, 930: 0.3, 1_300: 0.95, 1_400: 0.5})
     changes = group_alarms([alarm(930, 901, rates=(0.05, 0.7))])
-    fall = recent.find_fall()
+    fall = find_fall(recent)
     assert fall is not None and abs(fall.since - 1_300) <= 20
-    assert join_fall(fall, changes, recent) == (fall, changes)
+    assert join(fall, changes, recent) == (fall, changes)
 
 
 def test_an_alarm_of_the_inputs_keeps_its_begin_and_without_a_fall_every_change_does() -> None:
     recent = settled({1_000: 0.95, 1_300: 0.6})
     of_inputs, of_answers = group_alarms([alarm(1_100, 940, "features")]), group_alarms([alarm(1_100, 990)])
-    assert join_fall(recent.find_fall(), of_inputs, recent)[1] == of_inputs
-    assert join_fall(None, of_answers, recent) == (None, of_answers)
+    assert join(find_fall(recent), of_inputs, recent)[1] == of_inputs
+    assert join(None, of_answers, recent) == (None, of_answers)
 
 
 def test_an_estimate_that_is_far_too_early_is_not_the_begin() -> None:
     recent = settled({5_000: 0.95, 5_300: 0.6})
-    fall = recent.find_fall()
+    fall = find_fall(recent)
     assert fall is not None
-    joined, (change,) = join_fall(fall, group_alarms([alarm(5_100, 2_000)]), recent)
+    joined, (change,) = join(fall, group_alarms([alarm(5_100, 2_000)]), recent)
     assert joined is not None and joined.since + 1 == change.since == 4_600
 
 
 def test_a_decline_that_the_detectors_noticed_too_is_a_fall() -> None:
     recent = settled({1_000: 0.93, 1_100: 0.68})
-    decline, noticed = recent.find_decline(), group_alarms([alarm(1_070, 1_001)])
-    assert recent.find_fall() is None and decline is not None
+    decline, noticed = find_decline(recent), group_alarms([alarm(1_070, 1_001)])
+    assert find_fall(recent) is None and decline is not None
     fall = confirm_decline(decline, noticed, recent)
     assert fall is not None and (fall.since, fall.before, fall.after) == (1_000, decline.before, decline.after)
-    assert join_fall(fall, noticed, recent)[0] == fall
+    assert join(fall, noticed, recent)[0] == fall
 
 
 def test_a_decline_alone_and_an_alarm_alone_are_no_fall() -> None:
     recent = settled({1_000: 0.93, 1_100: 0.68})
-    decline = recent.find_decline()
+    decline = find_decline(recent)
     assert confirm_decline(decline, [], recent) is None
     assert confirm_decline(decline, group_alarms([alarm(1_070, 1_001, "features")]), recent) is None
     assert confirm_decline(decline, group_alarms([alarm(900, 890)]), recent) is None  # of another event, long before
     steady = settled({1_100: 0.93})
-    assert confirm_decline(steady.find_decline(), group_alarms([alarm(1_070, 1_001)]), steady) is None
+    assert confirm_decline(find_decline(steady), group_alarms([alarm(1_070, 1_001)]), steady) is None

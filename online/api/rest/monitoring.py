@@ -1,7 +1,7 @@
 """Monitoring of one model: the verdict, drift alarms, the prequential curve, refused feedback and live events."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
@@ -19,14 +19,13 @@ from online.api.routes import Router
 from online.schemas.access.callers import Caller
 from online.schemas.events import Event
 from online.schemas.monitoring import CurveAnswer, DriftAnswer, HealthAnswer, JudgedAnswer, RefusedAnswer
-from online.scoring.drift_changes import DriftChange
+from online.scoring.drift_changes import Alarm, DriftChange
 from online.scoring.prequential import MAX_SEGMENTS
 from online.serving.event_feed import FeedEvent
 from online.serving.model_runtime import ModelRuntime
 from online.serving.monitoring.curve import Counts, per_minute
 from online.serving.monitoring.health import Health, Ratings
 from online.serving.runtime import Runtime
-from online.store.drift_alarms import DriftAlarmRow
 from online.store.feedback import load_first_time
 from online.store.refusals import count_refusals, group_refusals, load_newest_refusals
 from online.store.usage.counts import UsageCounts, load_totals
@@ -46,28 +45,30 @@ async def list_drift(model: ModelDep) -> Response:
     ratings = await model.rate_answers()
     changes = ratings.changes
     times = await model.read(lambda connection: [load_first_time(connection, name, each.since - 1) for each in changes])
-    described = await asyncio.to_thread(describe_changes, model, changes, ratings.suspect_from)
+    described = await asyncio.to_thread(describe_changes, model, ratings)
     described = [{**each, "since_at": at} for each, at in zip(described, times, strict=True)]
     alarms = sorted((alarm for each in changes for alarm in each.alarms), key=lambda each: (-each.offset, each.what))
-    content = {"drift": [alarm.model_dump(exclude={"model"}) for alarm in alarms], "changes": described}
+    content = {"drift": [describe_alarm(alarm, ratings) for alarm in alarms], "changes": described}
     return json_response(content, headers=live_headers(model))
 
 
-def describe_changes(
-    model: ModelRuntime, changes: Sequence[DriftChange[DriftAlarmRow]], suspect_from: Sequence[int]
-) -> list[dict[str, object]]:
-    """Slow the first time: it reads manifests. suspect_from: as in `Ratings`."""
+def describe_changes(model: ModelRuntime, ratings: Ratings) -> list[dict[str, object]]:
+    """Slow the first time: it reads manifests."""
     recipe, live = model.live.encoder_config.recipe, model.live.current.version
-    before = [model.snapshots.newest_before(offset, recipe, live) for offset in suspect_from]
-    return [describe_change(*pair) for pair in zip(changes, before, strict=True)]
+    before = [model.snapshots.newest_before(offset, recipe, live) for offset in ratings.suspect_from]
+    return [describe_change(*pair, ratings) for pair in zip(ratings.changes, before, strict=True)]
 
 
-def describe_change(change: DriftChange[DriftAlarmRow], before: int | None) -> dict[str, object]:
+def describe_alarm(alarm: Alarm, ratings: Ratings) -> dict[str, object]:
+    return {**asdict(alarm), "noted_at": ratings.noted_at[alarm]}
+
+
+def describe_change(change: DriftChange, before: int | None, ratings: Ratings) -> dict[str, object]:
     return {
         "since": change.since,
         "offset": change.offset,
-        "noted_at": change.alarms[0].noted_at,
-        "alarms": [alarm.model_dump(exclude={"model"}) for alarm in change.alarms],
+        "noted_at": ratings.noted_at[change.alarms[0]],
+        "alarms": [describe_alarm(alarm, ratings) for alarm in change.alarms],
         "version_before": None if before is None else str(before),
     }
 

@@ -6,8 +6,8 @@ from typing import Any
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.tasks import Tasks
 from online.evaluation.sources.column_profile import ColumnProfile
-from online.learning.drift import Alarm
 from online.scoring.baseline_lead import Lead
+from online.scoring.drift_changes import Alarm
 from online.scoring.score import Figures, ScoreDetails
 
 

@@ -19,7 +19,7 @@ from online.evaluation.reports.remarks import (
 from online.evaluation.reports.verdict import Verdict, conclude
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.evaluation.sources.log_format import describe_expired
-from online.learning.drift import Alarm
+from online.scoring.drift_changes import Alarm
 from online.scoring.score import LEARNED_BASELINE
 
 Columns = tuple[tuple[str, str], ...]  # a figure, and the format of its numbers

@@ -63,8 +63,8 @@ from online.evaluation.reports.verdict import (
     is_of_numbers,
 )
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
-from online.learning.drift import Alarm
 from online.scoring.class_score import WINDOW
+from online.scoring.drift_changes import Alarm
 
 MAX_CLASS_ROWS = 30  # rows of the table of classes
 MAX_ALARM_ROWS = 30
@@ -209,9 +209,9 @@ def build_key_figures(reports: Sequence[ReplayReport], words: Words) -> Iterator
         yield KeyFigure(words("key.accuracy"), words.figure(figures["accuracy"], spec), note, "accuracy", basis)
         noticed = find_noticed_fall(best)
         if noticed is not None:  # the newest answers since, as the verdict has them: older ones say nothing about now
-            fall = noticed.fall
-            name, which = words("key.windowed", count=fall.judged), words("basis.newest", count=fall.judged)
-            yield KeyFigure(name, words.figure(fall.now, spec), words("key.windowed_note"), "accuracy", which)
+            now = noticed.past.now
+            name, which = words("key.windowed", count=now.count), words("basis.newest", count=now.count)
+            yield KeyFigure(name, words.figure(now.mean, spec), words("key.windowed_note"), "accuracy", which)
         elif count_judged(best) > WINDOW:  # otherwise it is the accuracy of all
             newest = words.figure(figures["windowed_accuracy"], spec)
             name, which = words("key.windowed", count=WINDOW), words("basis.newest", count=WINDOW)

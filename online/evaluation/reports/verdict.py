@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.reports.bases import count_judged, count_known, is_by_construction, is_partial
-from online.evaluation.reports.noticed_fall import NoticedFall, find_noticed_fall
+from online.evaluation.reports.noticed_fall import count_served, find_noticed_fall
 from online.evaluation.reports.remarks import (
     MIN_JUDGED,
     advise_on_outside,
@@ -26,6 +26,7 @@ from online.evaluation.reports.remarks import (
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.scoring.baseline_lead import Lead
 from online.scoring.confusion import ConfusedPair
+from online.scoring.drift_changes import NoticedFall
 from online.scoring.intervals import wilson_interval
 from online.scoring.score import LEARNED_BASELINE
 
@@ -296,15 +297,15 @@ def describe_unbeaten(count: int, best: ReplayReport, lead: Lead, words: Words) 
 
 
 def describe_fall(name: str, noticed: NoticedFall, words: Words) -> str:
-    fall = noticed.fall
-    values = {"before": percent(fall.before), "after": percent(fall.after), "event": noticed.begin}
-    if fall.has_recovered and fall.until is not None:
-        span = {"first": values.pop("event"), "last": fall.until}
-        came_back = words("warn.came_back", name=name, now=percent(fall.now), **values, **span)
-        few = [words("warn.few_since", count=fall.judged)] if fall.has_hardly_recovered else []
+    past, fall = noticed.past, noticed.past.fall
+    values = {"before": percent(fall.before.mean), "after": percent(fall.after.mean), "event": fall.begin}
+    if past.has_recovered and past.until is not None:
+        span = {"first": values.pop("event"), "last": past.until}
+        came_back = words("warn.came_back", name=name, now=percent(past.now.mean), **values, **span)
+        few = [words("warn.few_since", count=past.now.count)] if past.has_hardly_recovered else []
         return " ".join([came_back, *few])
-    if abs(fall.now - fall.after) > 0.01:
-        return words("warn.fell_now", name=name, now=percent(fall.now), **values)
+    if abs(past.now.mean - fall.after.mean) > 0.01:
+        return words("warn.fell_now", name=name, now=percent(past.now.mean), **values)
     return words("warn.fell", name=name, **values)
 
 
@@ -361,11 +362,12 @@ def advise_on_guesser(best: ReplayReport, is_unbeaten: bool, words: Words, names
 def advise_on_fall(best: ReplayReport, noticed: NoticedFall | None, words: Words) -> Iterator[str]:
     if noticed is None:
         return
-    fall, number = noticed.fall, noticed.served_answer
-    served = "" if number is None else words("next.served_answer", answer=number)
-    is_over = fall.has_recovered and fall.until is not None
-    span = {"first": noticed.begin, "last": fall.until}
-    look = words("next.look_back", **span) if is_over else words("next.look", event=noticed.begin, served=served)
+    past, begin = noticed.past, noticed.past.fall.begin
+    number = count_served(best, begin)
+    served = "" if number in (None, begin) else words("next.served_answer", answer=number)
+    is_over = past.has_recovered and past.until is not None
+    span = {"first": begin, "last": past.until}
+    look = words("next.look_back", **span) if is_over else words("next.look", event=begin, served=served)
     alarms = words("next.alarms" if noticed.is_noticed else "next.other_alarms")
     yield f"{look} {alarms}" if best.drift else look
 

@@ -18,17 +18,26 @@ from online.base_snapshot import missing_until
 from online.errors import CorruptSnapshot
 from online.schemas.fields import Cause
 from online.schemas.models import LearnerState
-from online.scoring.drift_changes import DriftChange, group_alarms, is_over, join_fall
-from online.scoring.recent_outcomes import (
-    HEADLINE,
-    KEPT,
+from online.scoring.drift_changes import (
+    Alarm,
+    DriftChange,
+    JudgedAnswers,
+    confirm_decline,
+    group_alarms,
+    is_over,
+    join_fall,
+)
+from online.scoring.falls import (
     LEAST_RECOVERED,
     Decline,
     Fall,
-    Lead,
-    RecentOutcomes,
-    Stretch,
+    GuesserLead,
+    find_decline,
+    find_fall,
+    find_lead,
+    find_recovery,
 )
+from online.scoring.recent_outcomes import HEADLINE, KEPT, RecentOutcomes, Stretch
 from online.serving.live import LiveModel, find_cause
 from online.serving.monitoring.curve import Counts, CurveKeeper
 from online.serving.monitoring.verdict import DriftNews, Facts, Verdict, assess
@@ -49,7 +58,7 @@ NEWEST_EVENTS = 1_000  # of which refusals are counted
 class Ratings:
     """How answers were judged when feedback came. guessers: the naive guessers on the questions of `recent`. lifetime: of all.
 
-    recent, since_held, recovery: as in `Facts`. changes: newest first; one that is the same event as the fall has its begin.
+    recent, since_held, recovery: as in `Facts`. changes: newest first; one that is the same event as the fall has its begin. noted_at: of each alarm.
     fall_suspect_from, suspect_from: from which offset on what was learned is as suspect as the fall, and each change.
     is_over: whether the newest change is. rolled_back: the last roll back; judged_since: the judgements since.
     """
@@ -64,9 +73,10 @@ class Ratings:
     fall: Fall | None
     fall_suspect_from: int | None
     decline: Decline | None
-    lead: Lead | None
+    lead: GuesserLead | None
     since_held: Stretch | None
-    changes: Sequence[DriftChange[DriftAlarmRow]]
+    changes: Sequence[DriftChange]
+    noted_at: Mapping[Alarm, str]
     suspect_from: Sequence[int]
     is_over: bool
     rolled_back: LastRollBack | None
@@ -149,10 +159,10 @@ class HealthCheck:
     async def _rate(self, held: "Held | None") -> Ratings:
         learned_until = self.live.current.learned_until
         alarms = await self.read(partial(load_drift_alarms, model=self.model, count=NEWEST_ALARMS))
-        changes = group_alarms(alarms)
+        noted_at = {describe_alarm(row): row.noted_at for row in alarms}
         rolled_back = await asyncio.to_thread(self.live.snapshots.last_roll_back)
         ratings: Ratings = await self.curve.summarize(
-            lambda counts: summarize_ratings(counts, learned_until, held, changes, rolled_back)
+            lambda counts: summarize_ratings(counts, learned_until, held, noted_at, rolled_back)
         )
         return ratings
 
@@ -168,6 +178,10 @@ class Held:
     learned_until: int
     held_until: int
     previous: int
+
+
+def describe_alarm(row: DriftAlarmRow) -> Alarm:
+    return Alarm(**row.model_dump(exclude={"model", "noted_at"}))
 
 
 def find_held(snapshots: Snapshots) -> Held | None:
@@ -189,7 +203,7 @@ def summarize_ratings(
     counts: Counts,
     learned_until: int,
     held: Held | None,
-    changes: Sequence[DriftChange[DriftAlarmRow]],
+    noted_at: Mapping[Alarm, str],
     rolled_back: LastRollBack | None = None,
 ) -> Ratings:
     """learned_until: of the live version. While a roll back is in force, only ratings of versions that had learned no more are judged.
@@ -198,9 +212,9 @@ def summarize_ratings(
     """
     recent = counts.recent if held is None else counts.recent.answered_by(learned_until)
     served = counts.tallies.get("served")
-    decline = recent.find_decline()
-    fall, changes = join_fall(recent.find_fall() or confirm_decline(decline, changes, recent), changes, recent)
-    fallen = fall or decline
+    decline, changes = find_decline(recent), group_alarms([*noted_at])
+    fall = find_fall(recent) or confirm_decline(decline, changes, recent)
+    fall, changes = join_fall(fall, changes, JudgedAnswers(recent.cells(1), recent.numbers))
     since = (
         RecentOutcomes(counts.numbers)
         if rolled_back is None
@@ -215,35 +229,18 @@ def summarize_ratings(
         guessers=recent.newest_guesses(HEADLINE if fall is None else fall.after.count),
         trend=recent.trend(),
         fall=fall,
-        fall_suspect_from=None if fall is None else counts.recent.suspect_from(fall.since + 1),
+        fall_suspect_from=None if fall is None else counts.recent.suspect_from(fall.begin),
         decline=decline,
-        lead=(since if len(since) >= LEAST_RECOVERED else recent).find_lead(),
+        lead=find_lead(since if len(since) >= LEAST_RECOVERED else recent),
         since_held=None if held is None else recent.since(held.held_until),
         changes=changes,
+        noted_at=noted_at,
         suspect_from=[counts.recent.suspect_from(change.since) for change in changes],
         is_over=bool(changes) and is_over(changes[0], recent),
         rolled_back=rolled_back,
         judged_since=since.newest(KEPT),
-        recovery=since.find_recovery_without_fall(recent)
-        if fallen is None
-        else since.find_recovery(fallen.before, fallen.after),
+        recovery=find_recovery(recent, since, fall or decline),
     )
-
-
-def confirm_decline(
-    decline: Decline | None, changes: Sequence[DriftChange[DriftAlarmRow]], recent: RecentOutcomes
-) -> Fall | None:
-    """A decline as a fall, if the drift detectors noticed it too: chance does not explain two such signs together.
-
-    changes: newest first. An alarm counts that was raised within the last 100 answers, unless these are as good again.
-    """
-    newest = recent.newest()
-    change = next((each for each in changes if each.main.what != "features"), None)
-    if decline is None or newest is None or change is None or is_over(change, recent):
-        return None
-    noticed = recent.since(change.alarms[-1].offset - 1)
-    is_recent = noticed is not None and noticed.count <= newest.count
-    return Fall(change.since - 1, decline.before, decline.after) if is_recent else None
 
 
 def load_facts(connection: Connection, model: str, recipe: str, learned_until: int, ratings: Ratings) -> StoredFacts:
@@ -260,7 +257,7 @@ def load_facts(connection: Connection, model: str, recipe: str, learned_until: i
         quarantine=quarantine,
         rejection=rejection,
         refused=count_refusals(connection, model, recipe, after=head - NEWEST_EVENTS),
-        fall_at=None if fall is None else time_from(fall.since + 1),
+        fall_at=None if fall is None else time_from(fall.begin),
         quarantine_at=None if quarantine is None else time_from(quarantine.since),
         rejected_at=None if rejection is None else time_from(rejection.since),
         drift_at=time_from(changes[0].since) if changes else None,

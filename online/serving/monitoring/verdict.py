@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from online.schemas.fields import Cause
-from online.scoring.recent_outcomes import Decline, Fall, Lead, Stretch
+from online.scoring.falls import Decline, Fall, GuesserLead
+from online.scoring.recent_outcomes import Stretch
 
 Status = Literal["good", "needs_attention", "not_learning", "too_little_feedback"]
 Level = Literal["attention", "not_learning", "unknown", "notice"]
@@ -84,7 +85,7 @@ class Facts:
     fall: Fall | None = None
     fall_at: str | None = None
     decline: Decline | None = None
-    lead: Lead | None = None
+    lead: GuesserLead | None = None
     learner: str = "running"
     learner_reason: str | None = None
     learner_cause: Cause | None = None
@@ -299,7 +300,7 @@ GUESSERS = {
 }
 
 
-def explain_lead(facts: Facts, lead: Lead) -> Reason:
+def explain_lead(facts: Facts, lead: GuesserLead) -> Reason:
     if facts.numbers:
         compared = f"mean error {lead.other:.4g}, the model {lead.model:.4g}"
     else:

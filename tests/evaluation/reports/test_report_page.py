@@ -28,11 +28,11 @@ from online.evaluation.reports.report_page import build_key_figures, render_page
 from online.evaluation.reports.verdict import conclude
 from online.evaluation.reports.words.language import ALL_WORDS, GLOSSARIES, IN_ENGLISH, TABLES, Words
 from online.evaluation.sources.opening import open_source
-from online.learning.drift import Alarm
 from online.models import Answer
 from online.schemas.events import Event, EventKind
-from online.scoring.accuracy_falls import find_fall
 from online.scoring.class_score import ClassScore
+from online.scoring.drift_changes import Alarm
+from online.scoring.falls import find_past_fall
 from online.scoring.intervals import wilson_interval
 from online.scoring.score import JudgedOutcomes, PendingOutcome
 from online.serving.jobs.findings import read_finding
@@ -263,10 +263,13 @@ def decline() -> ReplayReport:
 def test_a_fall_and_its_alarm_have_one_begin_and_the_figure_of_now_is_that_of_the_answers_since(words: Words) -> None:
     report = decline()
     results = [ReplayResult(CandidateSpec("knn", name="slow"), report, None, None)]
-    found = find_fall(report.details.curve)
-    assert found is not None and 650 < found.offset < 850  # the alarm saw it begin earlier
+    found = find_past_fall(report.details.curve)
+    assert found is not None and 650 < found.fall.since < 850  # the alarm saw it begin earlier
     verdict = conclude(results, words=words)
-    assert all("627" in text for text in (verdict.headline, verdict.next)) and str(found.offset) not in verdict.headline
+    assert (
+        all("627" in text for text in (verdict.headline, verdict.next))
+        and str(found.fall.since) not in verdict.headline
+    )
     assert words("next.served_answer", answer=577) in verdict.next
     page = render_page(results, "log", False, words=words)
     table = page[page.index(f"<h2>{words('table.alarms')}") :]
@@ -274,8 +277,11 @@ def test_a_fall_and_its_alarm_have_one_begin_and_the_figure_of_now_is_that_of_th
     change = f"{words.number(0.0382, '.0%')} → {words.number(0.156, '.0%')}"
     assert cells == ["850", "627", words("alarm.wrong"), words("alarm.in.loss"), change]
     now = next(each for each in build_key_figures([report], words) if each.note == words("key.windowed_note"))
-    assert now.value == words.number(found.now, ".1%") and words.number(100 * found.after, ".1f") in verdict.headline
-    assert now.basis == words("basis.newest", count=found.judged) and found.judged < 1_000
+    assert (
+        now.value == words.number(found.now.mean, ".1%")
+        and words.number(100 * found.fall.after.mean, ".1f") in verdict.headline
+    )
+    assert now.basis == words("basis.newest", count=found.now.count) and found.now.count < 1_000
 
 
 def test_a_fall_of_what_was_served_begins_where_the_learning_page_has_it_though_labels_came_in_between() -> None:

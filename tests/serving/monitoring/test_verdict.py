@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from online.schemas.fields import Cause
-from online.scoring.recent_outcomes import Decline, Fall, Lead, Stretch
+from online.scoring.falls import Decline, Fall, GuesserLead
+from online.scoring.recent_outcomes import Stretch
 from online.serving.monitoring.verdict import DriftNews, Facts, assess
 
 SOUND = Facts(recent=Stretch(100, 0.94, 900), rated=900, live=9, newest=9, head=900, learned_until=900, refused_of=900)
@@ -54,7 +55,7 @@ def test_the_errors_of_numbers_rise() -> None:
             "too_little_feedback",
             ("still_counting",),
         ),
-        ({"lead": Lead("no_change", 200, 0.4, 0.7)}, "needs_attention", ("below_baseline",)),
+        ({"lead": GuesserLead("no_change", 200, 0.4, 0.7)}, "needs_attention", ("below_baseline",)),
         ({"unservable": True}, "needs_attention", ("unservable",)),
         (
             {"rejected": 3, "rejected_since": 880, "rejected_reason": "worse"},
