@@ -2,6 +2,7 @@
 
 import ast
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -53,6 +54,12 @@ def imports_of(path: Path) -> Iterator[tuple[str, int]]:
                     yield full, node.lineno
         elif isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names if alias.name.split(".")[0] == "online")
+
+
+def test_nothing_imports_a_laboratory() -> None:
+    """A laboratory imports anything; it may break, and it may go."""
+    others = [path for folder in ("online", "tests", "benchmarks") for path in (PACKAGE.parent / folder).rglob("*.py")]
+    assert [str(path) for path in others if re.search(r"^\s*(from|import) labs\b", path.read_text(), re.M)] == []
 
 
 def test_every_package_has_a_layer() -> None:

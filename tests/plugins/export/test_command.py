@@ -19,7 +19,7 @@ from online.plugins.export.learner_file import read_learner_file
 from tests.conftest import config
 from tests.support import Service, run_online, until
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "export-a-model.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "export-a-model.md"
 MODELS = """
 [[models]]
 name = "vec"

@@ -1,9 +1,7 @@
 """Towers that are split over ranks learn what one process learns, and their state moves between all of them."""
 
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -13,38 +11,32 @@ from tests.models.tower.parallel import scenes
 
 EQUAL = 1e-6
 SPLIT = ["fsdp", "offloaded fsdp", "gpipe", "1f1b", "fsdp of a module", "1f1b of a module"]
-NAMES = [*SPLIT, "tensor"]
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("parts")
+def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    return run_ranks(2, tmp_path_factory.mktemp("two"), scenes.all_scenes)
 
 
-@pytest.fixture(scope="module")
-def two_ranks(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    return run_ranks(2, tmp_path_factory.mktemp("two"), scenes.all_scenes, checkpoint)
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SPLIT)
 def test_every_step_of_a_split_tower_is_that_of_one_process(two_ranks: list[dict[str, Any]], name: str) -> None:
     for rank in two_ranks:
         assert rank["engines"][name]["step"] <= EQUAL
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SPLIT)
 def test_the_whole_state_is_gathered_from_the_ranks(two_ranks: list[dict[str, Any]], name: str) -> None:
     for rank in two_ranks:
         assert rank["engines"][name]["state"] == 0
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SPLIT)
 def test_every_rank_gets_the_logits_of_the_averages(two_ranks: list[dict[str, Any]], name: str) -> None:
     for rank in two_ranks:
         assert rank["engines"][name]["logits"] <= EQUAL
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SPLIT)
 def test_a_split_tower_grows_for_more_classes_and_columns(two_ranks: list[dict[str, Any]], name: str) -> None:
     for rank in two_ranks:
         assert rank["engines"][name]["grown"] <= EQUAL
@@ -57,39 +49,13 @@ def test_the_ranks_share_the_memory(two_ranks: list[dict[str, Any]], name: str) 
     assert max(shares) < 0.65
 
 
-def test_a_tensor_parallel_rank_holds_half_of_the_wide_ends(two_ranks: list[dict[str, Any]]) -> None:
-    layout = scenes.own_layout()
-    sizes = dict(zip(layout.shapes, layout.sizes, strict=True))
-    ends = sizes["0.weight"] + sizes["head weight"] + sizes["head bias"]
-    shares = [rank["engines"]["tensor"]["held"] for rank in two_ranks]
-    assert sum(shares) == pytest.approx(2 - ends / sum(layout.sizes))
-
-
 def test_a_rank_without_a_row_takes_part(two_ranks: list[dict[str, Any]]) -> None:
     assert max(rank["few rows"] for rank in two_ranks) <= EQUAL
 
 
-def test_a_loss_over_sharded_classes_has_the_gradient_of_gathered_logits(two_ranks: list[dict[str, Any]]) -> None:
-    assert max(rank["sharded loss"] for rank in two_ranks) <= EQUAL
-
-
-def test_stashed_weights_give_the_gradient_of_one_process_with_them(two_ranks: list[dict[str, Any]]) -> None:
-    assert max(rank["stashing"]["difference"] for rank in two_ranks) <= EQUAL
-
-
-def test_the_earlier_stage_computes_on_older_weights(two_ranks: list[dict[str, Any]]) -> None:
-    first, last = (rank["stashing"] for rank in two_ranks)
-    assert first["ages"] == [0, *range(11)]
-    assert last["ages"] == list(range(12))
-    assert (first["in flight"], last["in flight"]) == ([2], [1])
-
-
-# states
-
-
 def test_a_tower_that_was_learned_on_two_ranks_continues_on_one(two_ranks: list[dict[str, Any]]) -> None:
     whole, expected = scenes.whole_stack(scenes.own_layout()), scenes.whole_stack(scenes.own_layout())
-    whole.restore(two_ranks[0]["saved"])
+    whole.restore(two_ranks[0]["learned"])
     for _ in range(3):
         scenes.descend(expected, scenes.Batch(0))
     assert scenes.difference(whole.tensors(), expected.tensors()) <= EQUAL
@@ -98,24 +64,9 @@ def test_a_tower_that_was_learned_on_two_ranks_continues_on_one(two_ranks: list[
     assert scenes.difference(whole.tensors(), expected.tensors()) <= EQUAL
 
 
-def test_parts_that_two_ranks_saved_are_restored_by_three_on_any_engine(
-    two_ranks: list[dict[str, Any]], checkpoint: Path, tmp_path: Path
-) -> None:
-    saved = two_ranks[0]["saved"]
-    for rank in run_ranks(3, tmp_path, scenes.restored_parts, checkpoint):
-        assert set(rank) == {"fsdp", "1f1b", "tensor"}
-        for found in rank.values():
-            assert all(np.array_equal(found[name], tensor) for name, tensor in saved.items())
-
-
-def test_parts_are_saved_without_pickle(two_ranks: list[dict[str, Any]], checkpoint: Path) -> None:
-    assert {path.suffix for path in checkpoint.iterdir()} == {".safetensors"}
-    assert len(list(checkpoint.iterdir())) == len(two_ranks)
-
-
 def test_a_copy_that_was_learned_in_parts_answers_from_several_devices(two_ranks: list[dict[str, Any]]) -> None:
     layout, x_BD = scenes.own_layout(), scenes.Batch(7).x_BD
-    row_1P = torch.from_numpy(two_ranks[0]["saved"]["average_LP"][1:2])
+    row_1P = torch.from_numpy(two_ranks[0]["learned"]["average_LP"][1:2])
     split = SplitCopy(layout, row_1P, [scenes.CPU, scenes.CPU])
     expected_BC = layout.logits(layout.views(row_1P), x_BD)[0]
     assert float((split.logits(x_BD) - expected_BC).abs().max()) <= EQUAL

@@ -17,8 +17,8 @@ from operator import add
 
 from torch import Tensor
 
-from online.learning.parallel.central.coordination import Push
-from online.learning.parallel.central.policies import Arrival, Policy
+from labs.parameter_server.coordination import Push
+from labs.parameter_server.policies import Arrival, Policy
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from online.learning.parallel.central.delays import Delays
-from online.learning.parallel.central.policies import POLICIES, Policy
-from online.learning.parallel.central.processes import (
+from labs.parameter_server.delays import Delays
+from labs.parameter_server.policies import POLICIES, Policy
+from labs.parameter_server.processes import (
     Host,
     Worker,
     pack_numbers,
     run_processes,
     unpack_numbers,
 )
-from online.learning.parallel.central.server import ParameterServer
-from online.learning.parallel.central.simulation import Cluster, Simulation
-from tests.learning.parallel.central.scene import create_task
+from labs.parameter_server.server import ParameterServer
+from labs.parameter_server.simulation import Cluster, Simulation
+from labs.parameter_server.tests.scene import create_task
 
 RATE, BUDGET = 0.1, 48
 AT_ONCE = Delays(compute_s=0.0)

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from online.learning.parallel.central.coordination import Bounded
-from online.learning.parallel.central.delays import Delays
-from online.learning.parallel.central.gradients import GradientTask
-from online.learning.parallel.central.policies import POLICIES, DropStale, Policy
-from online.learning.parallel.central.simulation import Cluster, Simulation, simulate_arrivals
-from tests.learning.parallel.central.scene import create_task
+from labs.parameter_server.coordination import Bounded
+from labs.parameter_server.delays import Delays
+from labs.parameter_server.gradients import GradientTask
+from labs.parameter_server.policies import POLICIES, DropStale, Policy
+from labs.parameter_server.simulation import Cluster, Simulation, simulate_arrivals
+from labs.parameter_server.tests.scene import create_task
 
 RATE, BUDGET = 0.1, 48
 LATE = Delays(link_s=15.0, straggle_s=30.0, straggle_share=0.2)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from online.learning.parallel.central.coordination import Bounded, OneFirst, Push, Synchronous
-from online.learning.parallel.central.policies import (
+from labs.parameter_server.coordination import Bounded, OneFirst, Push, Synchronous
+from labs.parameter_server.policies import (
     Arrival,
     DelayCompensation,
     DropStale,
@@ -17,7 +17,7 @@ from online.learning.parallel.central.policies import (
     Scale,
     WarmUp,
 )
-from online.learning.parallel.central.server import ParameterServer
+from labs.parameter_server.server import ParameterServer
 
 GRADIENT, BASE, NOW = torch.tensor([2.0, -4.0]), torch.tensor([1.0, 1.0]), torch.tensor([1.5, 0.0])
 

@@ -1,4 +1,4 @@
-"""The curves of `benchmarks.parameter_server` as SVG files, whose bytes depend on the figures alone."""
+"""The curves of `labs.parameter_server.benchmark` as SVG files, whose bytes depend on the figures alone."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,9 +6,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from benchmarks.ranks import run_ranks
+from labs.sharded_encoder.sharded import EncoderModule, gather_weights, shard_encoder
 from online.models.encoders import minilm
 from online.models.encoders.adapter import Weights, to_tensors
-from online.models.encoders.sharded import EncoderModule, gather_weights, shard_encoder
 from online.models.tower.parallel.fsdp import create_mesh
 from online.models.tower.parallel.split_stack import local_part
 

@@ -1,4 +1,4 @@
-"""The classified rows that a network learns in `benchmarks.parameter_server`, and the same rows as examples of an exact kind.
+"""The classified rows that a network learns in `labs.parameter_server.benchmark`, and the same rows as examples of an exact kind.
 
 digits: scikit-learn's 1,797 drawings; each seed splits them in another way. clinc150: 150 intents, as the int8 features
 of the project's encoder; its own splits.
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from benchmarks import clinc150
 from benchmarks import digits as split_digits
-from online.learning.parallel.central.gradients import GradientTask
+from labs.parameter_server.gradients import GradientTask
 from online.models import Example, Options
 
 TEXT_SCALE = 26.0  # the typical size of an int8 feature of a text

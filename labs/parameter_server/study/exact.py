@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.central.data import DATA_SETS, Data
-from online.learning.parallel.central.delays import Delays
-from online.learning.parallel.central.simulation import simulate_arrivals
+from labs.parameter_server.delays import Delays
+from labs.parameter_server.simulation import simulate_arrivals
+from labs.parameter_server.study.data import DATA_SETS, Data
 from online.models import create
 from online.models.contract import Model, choose
 from online.models.statistics.partial_sums import as_summing

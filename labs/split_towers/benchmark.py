@@ -4,7 +4,7 @@
     pipeline   layers spread over the ranks, GPipe and 1F1B, and asynchronous 1F1B with stashed weights
     tensor     a wide head and a wide first layer cut within the layer, with gathered logits and a sharded loss
 
-    python -m benchmarks.split_models [--only SECTION ...] [--ranks 2 4] [--steps 20] [--json]
+    python -m labs.split_towers.benchmark [--only SECTION ...] [--ranks 2 4] [--steps 20] [--json]
 
 Each rank is a process with one thread that communicates by gloo. A difference is the largest from the single process:
 of a number of the gradient, of the state (parameters, average, moments) after a step from the same state, and of the
@@ -35,6 +35,8 @@ from torch.distributed.pipelining import PipelineStage
 
 from benchmarks.ranks import run_ranks
 from benchmarks.report import command, create_parser, print_json, run_on_one_thread, say, table, verdict
+from labs.split_towers.stashing import StashingStage, learn_alone
+from labs.split_towers.tensor import TensorStack
 from online.models.tower.closed_form import MlpPass
 from online.models.tower.layout import Layout
 from online.models.tower.networks import Mlp
@@ -42,8 +44,6 @@ from online.models.tower.parallel.blocks import block_bounds, block_sizes, build
 from online.models.tower.parallel.fsdp import ShardedStack, create_mesh
 from online.models.tower.parallel.pipeline import PipelineStack
 from online.models.tower.parallel.split_stack import SplitStack, write_part
-from online.models.tower.parallel.stashing import StashingStage, learn_alone
-from online.models.tower.parallel.tensor import TensorStack
 from online.models.tower.stack import FLAT, Learning, Stack
 from online.models.tower.strategies import compute_losses
 

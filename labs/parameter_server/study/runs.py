@@ -18,11 +18,11 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.central.data import DATA_SETS
-from online.learning.parallel.central.coordination import Synchronous
-from online.learning.parallel.central.gradients import GradientTask
-from online.learning.parallel.central.policies import POLICIES, Policy
-from online.learning.parallel.central.simulation import Cluster, Simulation
+from labs.parameter_server.coordination import Synchronous
+from labs.parameter_server.gradients import GradientTask
+from labs.parameter_server.policies import POLICIES, Policy
+from labs.parameter_server.simulation import Cluster, Simulation
+from labs.parameter_server.study.data import DATA_SETS
 
 T = TypeVar("T", bound=Hashable)
 R = TypeVar("R")
@@ -105,7 +105,7 @@ class Pool:
 
     def __init__(self) -> None:
         context = get_context("forkserver")
-        context.set_forkserver_preload([__name__, "online.learning.parallel.central.processes"])
+        context.set_forkserver_preload([__name__, "labs.parameter_server.processes"])
         self._executor = ProcessPoolExecutor(os.cpu_count(), context)
 
     def run(self, what: str, function: Callable[[T], R], jobs: Sequence[T]) -> list[R]:

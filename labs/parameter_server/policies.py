@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from online.learning.parallel.central.coordination import Asynchronous, Bounded, Coordination, OneFirst, Synchronous
+from labs.parameter_server.coordination import Asynchronous, Bounded, Coordination, OneFirst, Synchronous
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@
     links       servers that share the parameters, and 16-bit numbers, where a message takes a quarter of a second
     processes   the same servers in real processes, beside the simulation
 
-    python -m benchmarks.parameter_server [--only SECTION ...] [--data digits ...] [--quick]
+    python -m labs.parameter_server.benchmark [--only SECTION ...] [--data digits ...] [--quick]
                                           [--json PATH] [--pictures FOLDER]
 
 Gradients are computed, the clock is virtual: a worker takes 4 s for a micro-batch, and what is delayed is delayed on
@@ -28,16 +28,16 @@ import numpy as np
 import orjson
 import torch
 
-from benchmarks.central.data import DATA_SETS
-from benchmarks.central.exact import ExactJob, run_exact
-from benchmarks.central.pictures import Curve, save_staleness, save_stragglers
-from benchmarks.central.runs import Job, Outcome, Pool, Tuner, create_task, is_synchronous, run_job
 from benchmarks.report import command, run_on_one_thread, say, table
 from benchmarks.service import BenchmarkError
-from online.learning.parallel.central.delays import Delays
-from online.learning.parallel.central.policies import POLICIES
-from online.learning.parallel.central.processes import run_processes
-from online.learning.parallel.central.simulation import Cluster
+from labs.parameter_server.delays import Delays
+from labs.parameter_server.policies import POLICIES
+from labs.parameter_server.processes import run_processes
+from labs.parameter_server.simulation import Cluster
+from labs.parameter_server.study.data import DATA_SETS
+from labs.parameter_server.study.exact import ExactJob, run_exact
+from labs.parameter_server.study.pictures import Curve, save_staleness, save_stragglers
+from labs.parameter_server.study.runs import Job, Outcome, Pool, Tuner, create_task, is_synchronous, run_job
 
 SECTIONS = ("rates", "staleness", "tuned", "exact", "stragglers", "links", "processes")
 WORKERS = 32

@@ -24,12 +24,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from online.learning.parallel.central.coordination import Push
-from online.learning.parallel.central.delays import Delays
-from online.learning.parallel.central.gradients import GradientTask
-from online.learning.parallel.central.policies import Policy
-from online.learning.parallel.central.server import ParameterServer, Pulled, Tally, cut
-from online.learning.parallel.central.simulation import Cluster
+from labs.parameter_server.coordination import Push
+from labs.parameter_server.delays import Delays
+from labs.parameter_server.gradients import GradientTask
+from labs.parameter_server.policies import Policy
+from labs.parameter_server.server import ParameterServer, Pulled, Tally, cut
+from labs.parameter_server.simulation import Cluster
 from online.models.lazy_torch import use_one_thread
 
 REQUEST = struct.Struct("<qqqd")  # worker, number (PULL for a pull), version, seconds to travel; then a gradient

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from online.learning.parallel.central.gradients import GradientTask
+from labs.parameter_server.gradients import GradientTask
 
 
 def create_task(seed: int = 0) -> GradientTask:

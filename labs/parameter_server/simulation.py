@@ -19,11 +19,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from online.learning.parallel.central.coordination import Push
-from online.learning.parallel.central.delays import Delays
-from online.learning.parallel.central.gradients import GradientTask
-from online.learning.parallel.central.policies import Policy
-from online.learning.parallel.central.server import ParameterServer, Pulled, Tally, cut
+from labs.parameter_server.coordination import Push
+from labs.parameter_server.delays import Delays
+from labs.parameter_server.gradients import GradientTask
+from labs.parameter_server.policies import Policy
+from labs.parameter_server.server import ParameterServer, Pulled, Tally, cut
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""What `labs.parameter_server.benchmark` consists of: data, runs, the exact kind beside them, and pictures."""
