@@ -76,8 +76,8 @@ format: $(VENV)/.dev frontend/node_modules/.installed
 	$(BIN)/ruff check --fix .
 
 protos: $(VENV)/.dev
-	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. online/api/protos/*.proto
-	$(BIN)/python -m grpc_tools.protoc -I. --grpc_python_out=. $$(grep -l '^service' online/api/protos/*.proto)
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. online/plugins/grpc/protos/*.proto
+	$(BIN)/python -m grpc_tools.protoc -I. --grpc_python_out=. $$(grep -l '^service' online/plugins/grpc/protos/*.proto)
 
 # apart from the locked packages
 TOOLS = $(VENV)/tools

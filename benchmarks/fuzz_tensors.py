@@ -17,26 +17,26 @@ from google.protobuf.message import DecodeError
 from pydantic import ValidationError
 
 from online.api.bodies import check_form, measure_depth
-from online.api.grpc.feedback import parse_item
-from online.api.open_inference.infer_request import (
+from online.errors import OnlineError
+from online.models.encoders.rows import TableEncoder, VectorEncoder
+from online.plugins.grpc.feedback import parse_item
+from online.plugins.grpc.protos import inference_pb2 as oip
+from online.plugins.grpc.protos import online_pb2 as ours
+from online.plugins.grpc.protos import tensorflow_pb2 as tf
+from online.plugins.grpc.protos import tensorflow_serving_pb2 as tfs
+from online.plugins.open_inference.infer_request import (
     DTYPES,
     parse_infer_request,
     parse_object,
     parse_raw_request,
     read_raw,
 )
-from online.api.open_inference.rpc import parse_requested_output, read_inputs
-from online.api.protos import inference_pb2 as oip
-from online.api.protos import online_pb2 as ours
-from online.api.protos import tensorflow_pb2 as tf
-from online.api.protos import tensorflow_serving_pb2 as tfs
-from online.api.signatures import Tensors, instances_from_tensors
-from online.api.tensorflow import request_bodies
-from online.api.tensorflow.messages import array_from_proto, proto_from_array
-from online.api.tensorflow.rest import parse_predict
-from online.api.tensors import parse_example, read_features
-from online.errors import OnlineError
-from online.models.encoders.rows import TableEncoder, VectorEncoder
+from online.plugins.open_inference.rpc import parse_requested_output, read_inputs
+from online.plugins.tensorflow import request_bodies
+from online.plugins.tensorflow.messages import array_from_proto, proto_from_array
+from online.plugins.tensorflow.rest import parse_predict
+from online.plugins.tensorflow.tensor_signatures import Tensors, instances_from_tensors
+from online.plugins.tensorflow.tensors import parse_example, read_features
 from online.settings import ModelSettings, Settings
 
 SETTINGS = Settings(max_tensor_elements=100_000)

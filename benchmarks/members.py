@@ -31,7 +31,7 @@ from online.models import Answer, Example, Model, create
 from online.models.contract import build_candidates
 from online.models.encoders.columns import column_name
 from online.models.encoders.values import parse_row
-from online.models.ensembles.best_of import CONTENDERS, BestOf
+from online.plugins.ensembles.best_of import CONTENDERS, BestOf
 
 TOLERANCE_POINTS = 0.5  # behind the best of the members and no change
 RATE_TARGET = 1_000

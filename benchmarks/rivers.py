@@ -15,7 +15,7 @@ from benchmarks.report import command, create_parser, print_json, say, table
 from online.evaluation.sources.datasets import open_dataset
 from online.models import Example
 from online.models.encoders.rows import TableEncoder
-from online.models.libraries.river import NAMED, River
+from online.plugins.libraries.river import NAMED, River
 
 ROUNDS = 5  # of each step of a publication; medians are reported
 

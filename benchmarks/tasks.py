@@ -29,8 +29,8 @@ from benchmarks.members import Alone, accuracy_of, answer_and_learn, examples_of
 from benchmarks.regression import Pair
 from online.models import Example, Model, create
 from online.models.encoders.rows import TableEncoder
-from online.models.ensembles.best_of import CONTENDERS
 from online.models.updates import answer_by_updates
+from online.plugins.ensembles.best_of import CONTENDERS
 
 Options = Mapping[str, Any]
 Scores = dict[str, float]  # by unit

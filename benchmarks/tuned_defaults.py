@@ -118,7 +118,7 @@ def constant(module: str, name: str) -> Constant:
 
 CURVE: Options = {"waves": 64, "drift": 1e-5}  # of a member of best_of
 RANDOM: Options = {"head": "rp_ridge"}
-MEMORIES = constant("models.ensembles.votes", "MEMORIES")
+MEMORIES = constant("plugins.ensembles.votes", "MEMORIES")
 LENGTHS = constant("models.tracking.tracker", "MEMORIES")  # where it is read
 OCTAVE = constant("models.classifier", "TEXT_OCTAVE")
 SETTINGS: tuple[Setting, ...] = (
@@ -139,10 +139,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("best_of: length of memories", Scaled(MEMORIES, scale_memories), (0.5, 2.0), VOTES),
     Setting("best_of: eagerness", Scaled(MEMORIES, scale_eagerness), (0.5, 2.0), VOTES),
     Setting(
-        "best_of: memory of the choice", constant("models.ensembles.votes", "CHOICE_FADING"), (0.99, 0.9997), VOTES
+        "best_of: memory of the choice", constant("plugins.ensembles.votes", "CHOICE_FADING"), (0.99, 0.9997), VOTES
     ),
     Setting(
-        "best_of: handicaps", Scaled(constant("models.ensembles.best_of", "HANDICAPS"), scale_values), (0.0, 2.0), VOTES
+        "best_of: handicaps", Scaled(constant("plugins.ensembles.best_of", "HANDICAPS"), scale_values), (0.0, 2.0), VOTES
     ),
     Setting("best_of: patience", OptionOf("best_of", "patience"), (100, 10_000), VOTES),
     Setting("ranker: optimism", OptionOf("ranker", "optimism"), (0.0, 0.75, 3.0), THUMBS),

@@ -147,11 +147,11 @@ def rest_page() -> str:
 
 def access_page() -> str:
     from online.api.app import ROUTES
-    from online.api.auth.scopes import RPCS
+    from online.plugins.grpc.server import list_rpcs
     from online.schemas.access.callers import SCOPE_HELP
 
     routes = [[f"`{each.method} {escape_cell(each.path)}`", access_cell(each.access)] for each in ROUTES]
-    rpcs = [[f"`{name}`", access_cell(access)] for name, access in RPCS.items()]
+    rpcs = [[f"`{name}`", access_cell(access)] for name, access in list_rpcs().items()]
     return (
         "# Who may do what\n\n"
         + NOTE

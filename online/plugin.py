@@ -14,18 +14,21 @@ called: commands and models start without FastAPI, SQLAlchemy and torch. The cor
 by its class: `settings.part(RoomSettings)`, `runtime.parts.find(Rooms)`, `model.parts.find(RoomOfModel)`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from fastapi import FastAPI, Request
     from pydantic import BaseModel
     from sqlalchemy import Connection, Table
     from typer import Typer
 
     from online.api.routes import Router
+    from online.api.shared_routes import Dialect
     from online.models.kinds import KindSpec
+    from online.plugins.grpc.calls import Service
     from online.serving.model_runtime import ModelRuntime
     from online.serving.parts import ModelPart, ServicePart
     from online.serving.runtime import Runtime
@@ -72,6 +75,26 @@ class Plugin:
 
     def routers(self) -> "Iterable[Router]":
         """Routes, each with the scope that it needs. They are tried after those of the core."""
+        return ()
+
+    def api_part(self, app: "FastAPI") -> "ServicePart | None":
+        """What the plugin keeps for the API, found in `app.state.parts`. `app.state` has runtime, callers, and rates."""
+        return None
+
+    def dialect(self) -> "Dialect | None":
+        """Another protocol's shape of the routes that it shares with ours (api/shared_routes.py); one plugin has one."""
+        return None
+
+    def unmatched_error(self, request: "Request") -> "Exception | None":
+        """The error of a request under /v1 that no route matches, where it is meant for the plugin's protocol."""
+        return None
+
+    def error_body(self, request: "Request", status: int, text: str, error: Exception) -> "Mapping[str, object] | None":
+        """The body of an error, where the plugin's protocol has another shape than {"error": "..."}."""
+        return None
+
+    def grpc_services(self, runtime: "Runtime") -> "Iterable[Service]":
+        """The gRPC services of the plugin, for the plugin `grpc`."""
         return ()
 
     def commands(self, app: "Typer") -> None:

@@ -29,7 +29,7 @@ def test_the_wheel_of_the_service_has_everything_it_loads_at_run_time(tmp_path: 
     names = set(zipfile.ZipFile(build_wheel(ROOT, tmp_path)).namelist())
     tracked = subprocess.run(["git", "ls-files", "online"], cwd=ROOT, check=True, capture_output=True, text=True)
     assert set(tracked.stdout.split()) <= names
-    assert {"online/py.typed", "online/api/protos/online_pb2_grpc.py", "online/data/repertoire.jsonl"} <= names
+    assert {"online/py.typed", "online/plugins/grpc/protos/online_pb2_grpc.py", "online/data/repertoire.jsonl"} <= names
     page = {str(path.relative_to(ROOT)) for path in (ROOT / "online/api/static").rglob("*") if path.is_file()}
     assert page <= names
 

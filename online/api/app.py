@@ -11,7 +11,7 @@ import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -31,17 +31,11 @@ from online.api.auth.exposure import check_exposure
 from online.api.auth.keys import KeyTable
 from online.api.http.direct import DirectPredictions
 from online.api.http.dispatch import FastPath, list_handlers
-from online.api.integrations import routes as integrations
-from online.api.integrations.langfuse import Langfuse
-from online.api.integrations.open_webui import OpenWebui
 from online.api.middleware.browser_rules import BrowserHeaders, BrowserRules, browser_headers
 from online.api.middleware.content_codings import ACCEPTED, ContentDecoding
 from online.api.middleware.errors import ErrorResponses
 from online.api.middleware.paths import HeadRequests, PathPrefix
 from online.api.middleware.widget_access import WidgetAccess
-from online.api.open_inference import rest as open_inference
-from online.api.openai import chat_completions
-from online.api.openai.paths import is_openais
 from online.api.responses import json_response, live_headers
 from online.api.rest import (
     classes,
@@ -63,34 +57,27 @@ from online.api.rest.curating import inbox, review
 from online.api.rest.exchange import cohorts
 from online.api.rest.operating import devices, usage
 from online.api.routes import RouteTable
+from online.api.shared_routes import NATIVE
 from online.api.signed_urls import SignedUrls
-from online.api.tensorflow import rest as tensorflow
 from online.api.web.branding import load_branding
 from online.api.web.compression import Compression
 from online.api.web.server_pages import ServerPages, wants_page
-from online.errors import AlreadyDecided, NotFound, NotServed, OnlineError, QuotaExceeded, TextTooLong
-from online.installed import collect_all
+from online.errors import AlreadyDecided, OnlineError, QuotaExceeded, TextTooLong
+from online.installed import Parts, collect, collect_all
 from online.serving.building import build
-from online.serving.rates import RateLimits
+from online.serving.parts import ServicePart
 from online.serving.runtime import Runtime
-from online.settings import Settings, reveal
-
-if TYPE_CHECKING:
-    from online.api.grpc.server import GrpcServer
+from online.settings import Settings
 
 MODULES = (
     predict,
     feedback,
     models,
-    tensorflow,
-    open_inference,
-    chat_completions,
     replies,
     feedback_links,
     conversations,
     explanations,
     classes,
-    integrations,
     reports,
     replays,
     versions,
@@ -202,44 +189,26 @@ def create_app(
 @asynccontextmanager
 async def _lifespan(runtime: Runtime, app: FastAPI) -> AsyncIterator[None]:
     callers: Callers = app.state.callers
-    grpc_server = _create_grpc_server(runtime, callers, app.state.rates)
+    parts: Parts = app.state.parts
     try:
         await runtime.start()
         runtime.run_until_stop(callers.keys.watch())
-        if grpc_server is not None:
-            await grpc_server.start()
+        await runtime.start_parts(parts)
         yield
     finally:
-        if grpc_server is not None:
-            await grpc_server.stop()
+        for part in parts.list(ServicePart):
+            await part.close()
         await runtime.stop()
 
 
-def _create_grpc_server(runtime: Runtime, callers: Callers, rates: RateLimits) -> "GrpcServer | None":
-    """None where no port is set; the gRPC library is not imported then."""
-    if runtime.settings.grpc_port is None or not runtime.is_primary:
-        return None
-    from online.api.grpc.server import GrpcServer
-
-    return GrpcServer(runtime, callers, rates, runtime.settings.grpc_port)
-
-
 def _compose(app: FastAPI, runtime: Runtime) -> None:
-    """Set up what only the protocols need: signed URLs, and the chat pages whose ratings are learned."""
-    settings, store = runtime.settings, runtime.workspace.store
-    feedback = {name: model.feedback for name, model in runtime.models.items()}
-    url, key = settings.open_webui_url, reveal(settings.open_webui_key)
-    public, secret = settings.langfuse_public_key, reveal(settings.langfuse_secret_key)
-    open_webui = OpenWebui(url, key, store, feedback, runtime.feedback_slots) if url and key else None
-    langfuse = Langfuse(public, secret, store, feedback, runtime.feedback_slots) if public and secret else None
+    """Set up what handlers find in the application's state."""
     app.state.runtime = runtime
-    app.state.dialect = tensorflow.DIALECT
-    app.state.signed_urls = SignedUrls(runtime.workspace.keys, settings)
-    app.state.open_webui, app.state.langfuse = open_webui, langfuse
+    app.state.dialect = next(iter(collect("dialect")), NATIVE)
+    app.state.signed_urls = SignedUrls(runtime.workspace.keys, runtime.settings)
     if runtime.is_primary:
         app.state.signed_urls.warn_if_off()
-    if open_webui is not None:
-        runtime.background.append(partial(open_webui.run, settings.open_webui_every_s))
+    app.state.parts = Parts(collect("api_part", app))
 
 
 def describe_details(error: Exception) -> dict[str, Any]:
@@ -256,7 +225,7 @@ def describe_details(error: Exception) -> dict[str, Any]:
 def _handle_errors(app: FastAPI, runtime: Runtime) -> None:
     """Answer every error, and count it.
 
-    The answer is {"error": "..."}, in OpenAI's shape on OpenAI's paths, and a page where a person waits in a browser.
+    The answer is {"error": "..."}, in the shape of a plugin's protocol on its paths, and a page where a person waits in a browser.
     """
     server_pages: ServerPages = app.state.server_pages
 
@@ -269,10 +238,8 @@ def _handle_errors(app: FastAPI, runtime: Runtime) -> None:
             page = server_pages.render_error(request, status, error, text)
             page.headers.update(headers)
             return page
-        if isinstance(error, NotServed) or is_openais(request.url.path):
-            content = chat_completions.error_content(status, text, isinstance(error, NotFound))
-        else:
-            content = {"error": text, **describe_details(error)}
+        of_protocol = collect("error_body", request, status, text, error)
+        content = of_protocol[0] if of_protocol else {"error": text, **describe_details(error)}
         return json_response(content, status, headers)
 
     @app.exception_handler(OnlineError)

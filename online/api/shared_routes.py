@@ -1,7 +1,7 @@
 """What the native routes under /v1/models share with TensorFlow Serving's.
 
 Both protocols have POST :predict and GET /v1/models/{model}. The native modules answer these routes; a `Dialect` says how the
-other protocol selects a version, which bodies are in its shape, and how it words errors. `create_app` sets it, so the native
+other protocol selects a version, which bodies are in its shape, and how it words errors. A plugin contributes it (`Plugin.dialect`), so the native
 modules depend on no other protocol.
 
     body --dialect.parse--native shape--> PredictRequest  --> native answer
@@ -10,12 +10,13 @@ modules depend on no other protocol.
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
 
+from online.api.bodies import parse_leniently
 from online.api.dependencies import ROUTE_HEADER, RuntimeDep
 from online.errors import BadInput, NotFound
 from online.schemas.access.callers import Caller
@@ -50,6 +51,41 @@ class Dialect:
     unknown_status_model: Callable[[str, Iterable[str]], NotFound]
     version_errors: Callable[[], AbstractContextManager[None]]
     malformed: Callable[[Request], BadInput]
+
+
+def parse_native(body: bytes) -> tuple[Document, bool]:
+    """The JSON object in a body. Raises BadInput."""
+    try:
+        document = parse_leniently(body)
+    except ValueError as error:
+        raise BadInput(f"the body is not valid JSON: {error}") from None
+    if not isinstance(document, Mapping):
+        raise BadInput("the body must be a JSON object with the field `instances`")
+    return document, True
+
+
+async def refuse_shape(model: ModelRuntime, selector: VersionSelector, document: Document, caller: Caller) -> Response:
+    raise BadInput("no installed plugin reads bodies of this shape")
+
+
+def refuse_model(name: str, *known: object) -> NotFound:
+    return NotFound(f"there is no model {name[:80]!r}")
+
+
+def refuse_path(request: Request) -> BadInput:
+    return BadInput(f"Malformed request: {request.method} {request.url.path[:200]}")
+
+
+NATIVE = Dialect(  # where no plugin has another shape
+    fields=(),
+    parse=parse_native,
+    predict=refuse_shape,
+    version_statuses=lambda live: [],
+    unknown_predict_model=refuse_model,
+    unknown_status_model=refuse_model,
+    version_errors=nullcontext,
+    malformed=refuse_path,
+)
 
 
 async def get_dialect(request: Request) -> Dialect:

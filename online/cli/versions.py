@@ -62,7 +62,7 @@ def describe_versions(snapshots: "Snapshots") -> list[dict[str, Any]]:
 
 
 def format_version(version: dict[str, Any]) -> str:
-    from online.models.ensembles.challenger import describe_standings
+    from online.models.challenger import describe_standings
 
     mark = "*" if version["live"] else " "
     labels = f"  {', '.join(version['labels'])}" if version["labels"] else ""

@@ -20,8 +20,8 @@ from online.errors import Unavailable
 from online.learning.gate import Gate, GoldenQuestion, LiveComparison, UnsoundSnapshot
 from online.learning.training_state import TrainingState
 from online.models import Options, State, recipe
+from online.models.challenger import CHALLENGER, CHAMPION
 from online.models.devices.placement import first_device
-from online.models.ensembles.challenger import CHALLENGER, CHAMPION
 from online.models.tower.stack import determinism_domain
 from online.snapshots import Snapshots
 from online.snapshots.manifest import Manifest

@@ -36,7 +36,7 @@ from online.models.kinds import (
     spec_of,
     state_is_signed,
 )
-from online.models.libraries.operator_code import is_import_path
+from online.models.operator_code import is_import_path
 from online.models.options import Option
 from online.models.own_kinds import admit, admit_all, find_entry_points, find_named_code
 from online.models.registry import check_untrusted_options, create, describe_options, recipe

@@ -5,14 +5,15 @@
 Callers ask a `KindSpec` instead of comparing names, so that a new kind is one entry of this table
 and one module. A kind's module is imported by `registry.create`, when a model of it is created.
 
-KINDS holds what this package provides: what is sent may name these alone. ADMITTED holds the kinds of the operator,
+KINDS holds what the core and the installed plugins provide: what is sent may name these alone. ADMITTED holds the kinds of the operator,
 which `own_kinds.admit` adds for a name on the command line or in online.toml, and nothing else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from online.installed import collect_all
 from online.models.contract import Options
 
 Task = Literal["classification", "regression", "ranking"]
@@ -99,111 +100,89 @@ class KindSpec:
         return self.task == champion.task
 
 
-def _classifier(name: str, path: str, **facts: Any) -> KindSpec:
+def classifier(name: str, path: str, **facts: Any) -> KindSpec:
+    """The entry of a kind whose answers are classes."""
     return KindSpec(name, path, "classification", **facts)
 
 
-KINDS: dict[str, KindSpec] = {
-    spec.name: spec
-    for spec in (
-        KindSpec(
-            "ranker",
-            "online.models.ranker.ranker:Ranker",
-            "ranking",
-            inputs=("text",),
-            is_exact=True,
-            can_re_encode_texts=True,
-        ),
-        _classifier(
-            "classifier",
-            "online.models.classifier:Classifier",
-            is_exact=True,
-            can_re_encode_texts=True,
-            can_hash_texts=True,
-            adapts=True,
-            has_partial_sums=True,
-            merges_sums=True,
-        ),
-        _classifier(
-            "best_of",
-            "online.models.ensembles.best_of:BestOf",
-            state_is_signed=True,  # a member may be a river model
-            is_ensemble=True,
-            options_can_load_code=True,
-            adapts=True,
-        ),
-        _classifier(
-            "ensemble",
-            "online.models.ensembles.ensemble:Ensemble",
-            state_is_signed=True,  # a member may be a river model
-            is_ensemble=True,
-            options_can_load_code=True,
-            adapts=True,
-            spans_devices=True,
-        ),
-        _classifier(
-            "knn",
-            "online.models.neighbours.knn:Knn",
-            is_exact=True,
-            adapts=True,
-        ),
-        _classifier(
-            "majority",
-            "online.models.statistics.majority:Majority",
-            is_exact=True,
-            has_partial_sums=True,
-        ),
-        _classifier(
-            "logistic",
-            "online.models.logistic:Logistic",
-            inputs=("vector", "table"),
-            adapts=True,
-        ),
-        KindSpec(
-            "regressor",
-            "online.models.regressor:Regressor",
-            "regression",
-            is_exact=True,
-            can_hash_texts=True,
-            has_partial_sums=True,
-        ),
-        _classifier(
-            "river",
-            "online.models.libraries.river:River",
-            inputs=("table",),
-            state_is_signed=True,
-            options_can_load_code=True,
-        ),
-        KindSpec(
-            "river_regressor",
-            "online.models.libraries.river_regressor:RiverRegressor",
-            "regression",
-            inputs=("table",),
-            state_is_signed=True,
-            options_can_load_code=True,
-        ),
-        _classifier(
-            "sklearn",
-            "online.models.libraries.sklearn_classifier:SklearnClassifier",
-            state_is_signed=True,
-            options_can_load_code=True,
-        ),
-        KindSpec(
-            "sklearn_regressor",
-            "online.models.libraries.sklearn_regressor:SklearnRegressor",
-            "regression",
-            state_is_signed=True,
-            options_can_load_code=True,
-        ),
-        _classifier(
-            "tower",
-            "online.models.tower.tower:Tower",
-            options_can_load_code=True,
-            adapts=True,
-            has_parts=True,
-        ),
-    )
-}
+CORE_KINDS = (
+    KindSpec(
+        "ranker",
+        "online.models.ranker.ranker:Ranker",
+        "ranking",
+        inputs=("text",),
+        is_exact=True,
+        can_re_encode_texts=True,
+    ),
+    classifier(
+        "classifier",
+        "online.models.classifier:Classifier",
+        is_exact=True,
+        can_re_encode_texts=True,
+        can_hash_texts=True,
+        adapts=True,
+        has_partial_sums=True,
+        merges_sums=True,
+    ),
+    classifier(
+        "majority",
+        "online.models.statistics.majority:Majority",
+        is_exact=True,
+        has_partial_sums=True,
+    ),
+    classifier(
+        "logistic",
+        "online.models.logistic:Logistic",
+        inputs=("vector", "table"),
+        adapts=True,
+    ),
+    KindSpec(
+        "regressor",
+        "online.models.regressor:Regressor",
+        "regression",
+        is_exact=True,
+        can_hash_texts=True,
+        has_partial_sums=True,
+    ),
+    classifier(
+        "tower",
+        "online.models.tower.tower:Tower",
+        options_can_load_code=True,
+        adapts=True,
+        has_parts=True,
+    ),
+)
+
+
+class KindTable(MutableMapping[str, KindSpec]):
+    """Every kind by its name: those of the core, then those of plugins. It is complete from its first use on."""
+
+    def __init__(self) -> None:
+        self._specs: dict[str, KindSpec] = {}
+
+    @property
+    def specs(self) -> dict[str, KindSpec]:
+        if not self._specs:
+            self._specs = {spec.name: spec for spec in (*CORE_KINDS, *collect_all("kinds"))}
+        return self._specs
+
+    def __getitem__(self, name: str) -> KindSpec:
+        return self.specs[name]
+
+    def __setitem__(self, name: str, spec: KindSpec) -> None:
+        self.specs[name] = spec
+
+    def __delitem__(self, name: str) -> None:
+        del self.specs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.specs)
+
+    def __len__(self) -> int:
+        return len(self.specs)
+
+
+KINDS = KindTable()
 
 
 ADMITTED: dict[str, KindSpec] = {}

@@ -14,7 +14,7 @@ from typing import Any, cast, get_args
 
 from online.models.contract import Model, Options
 from online.models.kinds import ADMITTED, ALL_INPUTS, KINDS, Input, KindSpec, Task, find_kind
-from online.models.libraries.operator_code import import_attribute, is_import_path
+from online.models.operator_code import import_attribute, is_import_path
 
 GROUP = "online.models"
 CONTRACT = (

@@ -11,9 +11,9 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, cast
 
+from online.models.challenger import CHALLENGER, CHAMPION, OPTIONS, ChampionChallenger
 from online.models.contract import Model, Options
 from online.models.devices.placement import first_device
-from online.models.ensembles.challenger import CHALLENGER, CHAMPION, OPTIONS, ChampionChallenger
 from online.models.kinds import (
     KINDS,
     MINILM,

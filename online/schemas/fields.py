@@ -121,3 +121,10 @@ Secret = Annotated[SecretStr, PlainSerializer(serialize_secret, when_used="json-
 
 def reveal(secret: SecretStr | None) -> str | None:
     return None if secret is None else secret.get_secret_value()
+
+
+def check_pairs(settings: BaseModel, *pairs: tuple[str, str]) -> None:
+    """Raises ValueError for a pair of settings of which one is set."""
+    for pair in pairs:
+        if [getattr(settings, name) for name in pair].count(None) == 1:
+            raise ValueError(f"{pair[0]} and {pair[1]} are set together, or not at all")

@@ -13,6 +13,9 @@ Work = Coroutine[Any, Any, None]
 class ServicePart:
     """The part of a service that a plugin contributes. Each method does nothing unless it is overridden."""
 
+    async def start(self) -> None:
+        """Begin, before the service says that it is ready. Raises SetupError."""
+
     def background(self, is_primary: bool) -> Iterable[Work]:
         """What runs beside the requests until the service stops. is_primary: whether this is the first worker."""
         return ()

@@ -35,8 +35,6 @@ from online.workspace import Workspace
 
 log = logging.getLogger("online.serving")
 
-Background = Callable[[], Coroutine[Any, Any, None]]
-
 
 @dataclass(slots=True)
 class Runtime:
@@ -44,8 +42,7 @@ class Runtime:
 
     supervisor: of the learner; None if the learner runs elsewhere. store_process: commits feedback, and copies predictions
     from the journal. journal_thread: does the latter where there is no such process. is_primary: whether this is the
-    first worker, which does what only one process may do. background: further work that the
-    application has registered; the first worker runs it from start to stop. reporter: says where this process answers. new_id: draws an id. parts: what plugins keep.
+    first worker, which does what only one process may do. reporter: says where this process answers. new_id: draws an id. parts: what plugins keep.
     """
 
     settings: Settings
@@ -69,7 +66,6 @@ class Runtime:
     reporter: DeviceReporter
     new_id: Callable[[], str]
     parts: Parts = field(default_factory=Parts)
-    background: list[Background] = field(default_factory=list)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     stopping: bool = False
 
@@ -112,15 +108,20 @@ class Runtime:
             await model.look_for_base()
             for work in model.background_work(self.is_primary):
                 self.run_until_stop(work)
-        for part in self.parts.list(ServicePart):
-            for work in part.background(self.is_primary):
-                self.run_until_stop(work)
+        await self.start_parts(self.parts)
         self.run_until_stop(self.disk.watch())
         self.run_until_stop(keep_reporting(self.reporter))
         if self.is_primary:
             await self._start_primary()
         else:
             self.run_until_stop(report_versions({name: model.live for name, model in self.models.items()}))
+
+    async def start_parts(self, parts: Parts) -> None:
+        """Start what plugins keep, and their work in the background. Raises SetupError."""
+        for part in parts.list(ServicePart):
+            await part.start()
+            for work in part.background(self.is_primary):
+                self.run_until_stop(work)
 
     async def _start_primary(self) -> None:
         for model in self.models.values():
@@ -136,8 +137,7 @@ class Runtime:
             await self.supervisor.start()
         if self.encoder_tuner is not None:
             self.encoder_tuner.start()
-        for work in (self.erasures.run, *self.background):
-            self.run_until_stop(work())
+        self.run_until_stop(self.erasures.run())
 
     def run_until_stop(self, work: Coroutine[Any, Any, None]) -> None:
         """Run work that never ends by itself, in the background. Its failure stops the service."""

@@ -17,7 +17,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from online.installed import collect
 from online.schemas.access.callers import PublicTeaching, Scope
-from online.schemas.fields import REVEAL_SECRETS, Language, Secret
+from online.schemas.fields import REVEAL_SECRETS, Language, Secret, check_pairs
 from online.settings.models import ONE_LINE, SHIPPED, Device, ModelSettings, PageTexts, Suggestion
 
 LogFormat = Literal["text", "json"]
@@ -285,19 +285,6 @@ class ServiceSettings(BaseSettings):
     repertoire: Path | None = Field(
         None, description="JSONL file of replies for a ranker that has none. Default: the starter repertoire."
     )
-    open_webui_url: str | None = Field(
-        None, pattern=r"^https?://", description="URL of an Open WebUI whose ratings are learned. Default: none."
-    )
-    open_webui_key: Secret | None = Field(
-        None, min_length=1, description="API key of an administrator of that Open WebUI."
-    )
-    open_webui_every_s: float = Field(
-        60.0, gt=0, description="Seconds between polls of that Open WebUI for ratings its webhook did not deliver."
-    )
-    langfuse_public_key: str | None = Field(
-        None, min_length=1, description="Public key with which LibreChat sends ratings here, as it would to Langfuse."
-    )
-    langfuse_secret_key: Secret | None = Field(None, min_length=1, description="The secret key beside that public key.")
     encoder_threads: int = Field(2, ge=1, description="Threads that encode one text.")
     encoder_adapt: bool = Field(
         False, description="Tune text encoders beside the service, and use a tuned one that is proven better."
@@ -503,14 +490,7 @@ class ServiceSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _paired_settings_are_set_together(self) -> Self:
-        pairs = (
-            ("tls_certificate", "tls_key"),
-            ("open_webui_url", "open_webui_key"),
-            ("langfuse_public_key", "langfuse_secret_key"),
-        )
-        for pair in pairs:
-            if [getattr(self, name) for name in pair].count(None) == 1:
-                raise ValueError(f"{pair[0]} and {pair[1]} are set together, or not at all")
+        check_pairs(self, ("tls_certificate", "tls_key"))
         return self
 
     @property

@@ -3,13 +3,13 @@
 import grpc
 import pytest
 
-from online.api.protos import online_pb2 as ours
-from online.api.protos import tensorflow_serving_pb2 as tfs
 from online.errors import InsufficientStorage
+from online.plugins.grpc.protos import online_pb2 as ours
+from online.plugins.grpc.protos import tensorflow_serving_pb2 as tfs
 from online.serving.disk_space import DiskSpace, Space
 from online.telemetry import Metrics
-from tests.api.grpc.test_grpc import RpcClients, numbers, spec, tensor
 from tests.conftest import Start
+from tests.plugins.grpc.test_grpc import RpcClients, numbers, spec, tensor
 
 MODELS = """
 [[models]]

@@ -12,15 +12,25 @@ from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import ListValue, Value
 
 from online.api.bodies import check_form, measure_depth
-from online.api.protos import inference_pb2 as oip
-from online.api.protos import online_pb2 as ours
-from online.api.protos import tensorflow_pb2 as tf
-from online.api.protos import tensorflow_serving_pb2 as tfs
 from online.errors import TooLarge
+from online.plugins.grpc.protos import inference_pb2 as oip
+from online.plugins.grpc.protos import online_pb2 as ours
+from online.plugins.grpc.protos import tensorflow_pb2 as tf
+from online.plugins.grpc.protos import tensorflow_serving_pb2 as tfs
 from online.settings import Settings
-from tests.api.grpc.test_grpc import CODE, Stub, assert_refused, example_input, numbers, port_of, spec, tensor, texts
-from tests.api.open_inference.test_open_inference import JSON_BYTES
 from tests.conftest import config
+from tests.plugins.grpc.test_grpc import (
+    CODE,
+    Stub,
+    assert_refused,
+    example_input,
+    numbers,
+    port_of,
+    spec,
+    tensor,
+    texts,
+)
+from tests.plugins.open_inference.test_open_inference import JSON_BYTES
 from tests.support import Service
 
 MODELS = """

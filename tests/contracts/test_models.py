@@ -33,9 +33,9 @@ from online.models import (
     state_is_signed,
     unpack_json,
 )
-from online.models.ensembles.challenger import served_member
-from online.models.libraries.river import NAMED
+from online.models.challenger import served_member
 from online.models.tracking.tracker import ROOM
+from online.plugins.libraries.river import NAMED
 from tests.models.synthetic import (
     KNOWN,
     NEWCOMER,

@@ -239,28 +239,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/chat/completions": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Complete
-         * @description Answer the user's last message, in OpenAI's shape; with `stream`, as server-sent events.
-         *
-         *     The header `X-Message-Id` is the id of the answer in the caller's page. It is recorded, so that feedback may refer to it.
-         */
-        post: operations["complete_v1_chat_completions_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/v1/models/{model}/replies": {
         parameters: {
             query?: never;
@@ -654,68 +632,6 @@ export interface paths {
          * @description Take back every example of a class that a user taught. It is un-learned exactly; what others taught stays.
          */
         delete: operations["forget_examples_v1_models__model__examples_delete"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/integrations/open-webui": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Receive Open Webui Event
-         * @description Receive an event of an Open WebUI. For feedback, its present state there is copied here; other events are ignored.
-         */
-        post: operations["receive_open_webui_event_integrations_open_webui_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/public/scores": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Save Score
-         * @description Save a thumb, in Langfuse's shape. A second request with the same id replaces it.
-         *
-         *     A list of scores is answered as Langfuse answers it: 202, or 207 with a message for each that is refused.
-         */
-        post: operations["save_score_api_public_scores_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/public/scores/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post?: never;
-        /**
-         * Delete Score
-         * @description Retract a thumb of LibreChat.
-         */
-        delete: operations["delete_score_api_public_scores__id__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1892,6 +1808,68 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/integrations/open-webui": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Receive Open Webui Event
+         * @description Receive an event of an Open WebUI. For feedback, its present state there is copied here; other events are ignored.
+         */
+        post: operations["receive_open_webui_event_integrations_open_webui_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/public/scores": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Save Score
+         * @description Save a thumb, in Langfuse's shape. A second request with the same id replaces it.
+         *
+         *     A list of scores is answered as Langfuse answers it: 202, or 207 with a message for each that is refused.
+         */
+        post: operations["save_score_api_public_scores_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/public/scores/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete Score
+         * @description Retract a thumb of LibreChat.
+         */
+        delete: operations["delete_score_api_public_scores__id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models/{model}/versions/{version}/export": {
         parameters: {
             query?: never;
@@ -2017,6 +1995,28 @@ export interface paths {
         get: operations["get_encoder_file_v1_models__model__encoder__name__get"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/chat/completions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Complete
+         * @description Answer the user's last message, in OpenAI's shape; with `stream`, as server-sent events.
+         *
+         *     The header `X-Message-Id` is the id of the answer in the caller's page. It is recorded, so that feedback may refer to it.
+         */
+        post: operations["complete_v1_chat_completions_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5450,82 +5450,6 @@ export interface components {
             /** Feedback */
             feedback: components["schemas"]["FeedbackItem"][];
         };
-        /** ChatMessage */
-        ChatMessage: {
-            /** Role */
-            role: string;
-            /**
-             * Content
-             * @default null
-             */
-            content?: (string | components["schemas"]["ChatPart"][]) | null;
-        };
-        /** ChatPart */
-        ChatPart: {
-            /** Type */
-            type: string;
-            /**
-             * Text
-             * @default null
-             */
-            text?: string | null;
-        };
-        /**
-         * ChatUser
-         * @description A user, as the pipelines of Open WebUI send it.
-         */
-        ChatUser: {
-            /** Id */
-            id: string;
-        };
-        /** StreamOptions */
-        StreamOptions: {
-            /**
-             * Include Usage
-             * @default false
-             */
-            include_usage?: boolean | null;
-        };
-        /**
-         * ChatRequest
-         * @description A request for a completion. The last message of the user is the question.
-         *
-         *     A short follow-up ("And in colour?") is read with the user's messages before it; all other messages are ignored.
-         */
-        ChatRequest: {
-            /**
-             * Model
-             * @description The name of a ranker.
-             */
-            model: string;
-            /** Messages */
-            messages: components["schemas"]["ChatMessage"][];
-            /**
-             * Stream
-             * @default false
-             */
-            stream?: boolean | null;
-            /** @default null */
-            stream_options?: components["schemas"]["StreamOptions"] | null;
-            /**
-             * N
-             * @default 1
-             */
-            n?: 1 | null;
-            /**
-             * User
-             * @default null
-             */
-            user?: (string | components["schemas"]["ChatUser"]) | null;
-            /**
-             * Metadata
-             * @description Only `task` is read: it marks a task of the page, which is not a question.
-             * @default null
-             */
-            metadata?: {
-                [key: string]: unknown;
-            } | null;
-        };
         /**
          * NewReplyRequest
          * @description A request to add a reply.
@@ -5626,61 +5550,6 @@ export interface components {
              * @default null
              */
             until?: string | null;
-        };
-        /** OpenWebuiSubject */
-        OpenWebuiSubject: {
-            /**
-             * Id
-             * @default null
-             */
-            id?: string | number | null;
-        };
-        /**
-         * OpenWebuiEvent
-         * @description An event, as the webhooks of Open WebUI send it.
-         */
-        OpenWebuiEvent: {
-            /** Event */
-            event: string;
-            /** @default null */
-            subject?: components["schemas"]["OpenWebuiSubject"] | null;
-        };
-        /**
-         * Score
-         * @description A score in Langfuse's shape, with the fields that LibreChat sends.
-         */
-        Score: {
-            /**
-             * Id
-             * @default null
-             */
-            id?: string | null;
-            /**
-             * Traceid
-             * @description The trace that is scored. A score of anything else is ignored.
-             * @default null
-             */
-            traceId?: string | null;
-            /** Name */
-            name: string;
-            /**
-             * Value
-             * @description Of the score `user-feedback`: 1 for a thumb up, 0 for a thumb down, null for none.
-             * @default null
-             */
-            value?: unknown;
-            /**
-             * Comment
-             * @default null
-             */
-            comment?: string | null;
-            /**
-             * Metadata
-             * @default null
-             */
-            metadata?: {
-                [key: string]: unknown;
-            } | null;
         };
         /** RollbackRequest */
         RollbackRequest: {
@@ -5922,6 +5791,137 @@ export interface components {
              * @default 24
              */
             grace_hours?: number;
+        };
+        /** OpenWebuiSubject */
+        OpenWebuiSubject: {
+            /**
+             * Id
+             * @default null
+             */
+            id?: string | number | null;
+        };
+        /**
+         * OpenWebuiEvent
+         * @description An event, as the webhooks of Open WebUI send it.
+         */
+        OpenWebuiEvent: {
+            /** Event */
+            event: string;
+            /** @default null */
+            subject?: components["schemas"]["OpenWebuiSubject"] | null;
+        };
+        /**
+         * Score
+         * @description A score in Langfuse's shape, with the fields that LibreChat sends.
+         */
+        Score: {
+            /**
+             * Id
+             * @default null
+             */
+            id?: string | null;
+            /**
+             * Traceid
+             * @description The trace that is scored. A score of anything else is ignored.
+             * @default null
+             */
+            traceId?: string | null;
+            /** Name */
+            name: string;
+            /**
+             * Value
+             * @description Of the score `user-feedback`: 1 for a thumb up, 0 for a thumb down, null for none.
+             * @default null
+             */
+            value?: unknown;
+            /**
+             * Comment
+             * @default null
+             */
+            comment?: string | null;
+            /**
+             * Metadata
+             * @default null
+             */
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
+        };
+        /** ChatMessage */
+        ChatMessage: {
+            /** Role */
+            role: string;
+            /**
+             * Content
+             * @default null
+             */
+            content?: (string | components["schemas"]["ChatPart"][]) | null;
+        };
+        /** ChatPart */
+        ChatPart: {
+            /** Type */
+            type: string;
+            /**
+             * Text
+             * @default null
+             */
+            text?: string | null;
+        };
+        /**
+         * ChatUser
+         * @description A user, as the pipelines of Open WebUI send it.
+         */
+        ChatUser: {
+            /** Id */
+            id: string;
+        };
+        /** StreamOptions */
+        StreamOptions: {
+            /**
+             * Include Usage
+             * @default false
+             */
+            include_usage?: boolean | null;
+        };
+        /**
+         * ChatRequest
+         * @description A request for a completion. The last message of the user is the question.
+         *
+         *     A short follow-up ("And in colour?") is read with the user's messages before it; all other messages are ignored.
+         */
+        ChatRequest: {
+            /**
+             * Model
+             * @description The name of a ranker.
+             */
+            model: string;
+            /** Messages */
+            messages: components["schemas"]["ChatMessage"][];
+            /**
+             * Stream
+             * @default false
+             */
+            stream?: boolean | null;
+            /** @default null */
+            stream_options?: components["schemas"]["StreamOptions"] | null;
+            /**
+             * N
+             * @default 1
+             */
+            n?: 1 | null;
+            /**
+             * User
+             * @default null
+             */
+            user?: (string | components["schemas"]["ChatUser"]) | null;
+            /**
+             * Metadata
+             * @description Only `task` is read: it marks a task of the page, which is not a question.
+             * @default null
+             */
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
         };
     };
     responses: never;
@@ -6863,66 +6863,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-        };
-    };
-    complete_v1_chat_completions_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["ChatRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ChatAnswer"];
-                };
-            };
-            /** @description The request is invalid; nothing was changed. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ChatError"];
-                };
-            };
-            /** @description The model does not exist, or does not chat. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ChatError"];
-                };
-            };
-            /** @description The request exceeds a limit; the message names the setting. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ChatError"];
-                };
-            };
-            /** @description The store cannot be reached now; nothing was changed. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ChatError"];
                 };
             };
         };
@@ -9131,220 +9071,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ForgottenClass"];
-                };
-            };
-            /** @description The request is invalid; nothing was changed. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description The model, prediction, feedback, reply, class or version does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description The request exceeds a limit; the message names the setting. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description Validation Error */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
-                };
-            };
-            /** @description The store cannot be reached now; nothing was changed. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description The disk has too little free space; nothing was changed. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-        };
-    };
-    receive_open_webui_event_integrations_open_webui_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["OpenWebuiEvent"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            202: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["IntegrationAnswer"];
-                };
-            };
-            /** @description The request is invalid; nothing was changed. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description The model, prediction, feedback, reply, class or version does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description The request exceeds a limit; the message names the setting. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description The store cannot be reached now; nothing was changed. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description The disk has too little free space; nothing was changed. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-        };
-    };
-    save_score_api_public_scores_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["Score"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["IntegrationAnswer"];
-                };
-            };
-            /** @description The request is invalid; nothing was changed. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description The model, prediction, feedback, reply, class or version does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description The request exceeds a limit; the message names the setting. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description The store cannot be reached now; nothing was changed. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description The disk has too little free space; nothing was changed. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-        };
-    };
-    delete_score_api_public_scores__id__delete: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["IntegrationAnswer"];
                 };
             };
             /** @description The request is invalid; nothing was changed. */
@@ -14305,6 +14031,220 @@ export interface operations {
             };
         };
     };
+    receive_open_webui_event_integrations_open_webui_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OpenWebuiEvent"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IntegrationAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    save_score_api_public_scores_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Score"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IntegrationAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    delete_score_api_public_scores__id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IntegrationAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     export_version_v1_models__model__versions__version__export_get: {
         parameters: {
             query?: {
@@ -14863,6 +14803,66 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    complete_v1_chat_completions_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ChatRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatError"];
+                };
+            };
+            /** @description The model does not exist, or does not chat. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatError"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatError"];
                 };
             };
         };

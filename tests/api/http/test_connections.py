@@ -16,8 +16,8 @@ from online.api.http.connections import MAX_UNSENT_BYTES, Connections, raise_fil
 from online.api.http.protocol import MAX_PIPELINED
 from online.settings import Settings
 from online.telemetry import Metrics
-from tests.api.grpc.test_grpc import port_of
 from tests.conftest import Start, config
+from tests.plugins.grpc.test_grpc import port_of
 from tests.support import Service, skip_or_fail, until
 
 HALF = b"POST /v1/models/vec:predict HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "

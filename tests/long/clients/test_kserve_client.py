@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.api.grpc.test_grpc import port_of
-from tests.api.open_inference.test_open_inference import LEFT, MODELS, RIGHT
 from tests.conftest import config
 from tests.long.clients.environments import environment, run_client
+from tests.plugins.grpc.test_grpc import port_of
+from tests.plugins.open_inference.test_open_inference import LEFT, MODELS, RIGHT
 from tests.support import Service
 
 SIDES = ["left", "right", "right", "left"]

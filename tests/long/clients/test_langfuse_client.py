@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.integrations.test_langfuse import CHAT, KEYS, ask, head, trace_of
 from tests.conftest import config
 from tests.long.clients.environments import environment, run_client
+from tests.plugins.chat_pages.test_langfuse import CHAT, KEYS, ask, head, trace_of
 from tests.support import Service
 
 

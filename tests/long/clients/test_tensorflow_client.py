@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor import FileDescriptor
 
-from online.api.protos import tensorflow_error_pb2, tensorflow_pb2, tensorflow_serving_pb2
-from tests.api.grpc.test_grpc import LEFT, MODELS, RIGHT, RpcClients
+from online.plugins.grpc.protos import tensorflow_error_pb2, tensorflow_pb2, tensorflow_serving_pb2
 from tests.conftest import config
 from tests.long.clients.environments import environment, run, run_client
 from tests.long.clients.wire import assert_is_subset
+from tests.plugins.grpc.test_grpc import LEFT, MODELS, RIGHT, RpcClients
 from tests.support import Service
 
 VERSION = "2.21.0"

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from online.api.protos import inference_pb2
-from tests.api.grpc.test_grpc import port_of
-from tests.api.open_inference.test_open_inference import LEFT, MODELS, RIGHT
+from online.plugins.grpc.protos import inference_pb2
 from tests.conftest import config
 from tests.long.clients.environments import environment, run_client
 from tests.long.clients.wire import assert_is_subset
+from tests.plugins.grpc.test_grpc import port_of
+from tests.plugins.open_inference.test_open_inference import LEFT, MODELS, RIGHT
 from tests.support import Service
 
 

@@ -1,0 +1,21 @@
+"""Estimators of river and scikit-learn as kinds of models."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from online.plugin import Plugin
+
+if TYPE_CHECKING:
+    from online.models.kinds import KindSpec
+
+
+class LibrariesPlugin(Plugin):
+    name = "libraries"
+
+    def kinds(self) -> "Iterable[KindSpec]":
+        from online.plugins.libraries.kinds import KINDS
+
+        return KINDS
+
+
+PLUGIN = LibrariesPlugin()

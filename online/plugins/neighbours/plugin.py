@@ -1,0 +1,21 @@
+"""Nearest neighbours: a kind that answers from its examples themselves."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from online.plugin import Plugin
+
+if TYPE_CHECKING:
+    from online.models.kinds import KindSpec
+
+
+class NeighboursPlugin(Plugin):
+    name = "neighbours"
+
+    def kinds(self) -> "Iterable[KindSpec]":
+        from online.plugins.neighbours.kinds import KINDS
+
+        return KINDS
+
+
+PLUGIN = NeighboursPlugin()

@@ -1,0 +1,217 @@
+"""Chat completions in OpenAI's shape, whole or streamed, for every page that speaks it.
+
+    messages --the user's last--> predictor --> reply --> one answer, or chunks of it
+             --a task of the page--> answered without a prediction (page_tasks.py)
+
+The id of a completion is the prediction_id that feedback refers to; its system_fingerprint is the
+version that answered. The whole reply exists before the first chunk is sent, so every error has its
+status code. That is also why sse-starlette is not used: a stream of known chunks needs neither its
+pings nor its handling of shutdown, and would start a task group for each answer.
+"""
+
+import re
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from fastapi import Request, Response
+from fastapi.responses import StreamingResponse
+
+from online.api.auth.scopes import CallerDep, check_scope
+from online.api.bodies import read_body_as
+from online.api.dependencies import RuntimeDep
+from online.api.responses import answer_headers, json_response, version_headers
+from online.api.routes import Router
+from online.errors import BadInput, NotFound
+from online.models import Answer, spec_of
+from online.models.encoders.follow_ups import add_previous
+from online.plugins.openai.page_tasks import TASK_NAMES, Task, recognise_task
+from online.plugins.openai.paths import COMPLETIONS
+from online.plugins.openai.schemas import ChatAnswer, ChatError, ChatMessage, ChatRequest, ChatUser
+from online.schemas.access.callers import Caller
+from online.schemas.predict import PredictRequest
+from online.serving.feedback.feedback_slots import MAX_USER, clip_text
+from online.serving.model_runtime import ModelRuntime
+from online.serving.runtime import Runtime
+
+ID_PREFIX = "chatcmpl-"
+NO_REPLY = "I don't know yet."
+UNSURE = "I am not sure. Did you mean one of these?"
+MENTIONED = 0.2  # chance from which a reply is mentioned instead of given
+MAX_MENTIONED = 3
+MAX_MESSAGE_ID_CHARS = 128
+WORD = re.compile(r"\S+\s*")  # a reply begins with no space
+
+ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
+    400: {"model": ChatError, "description": "The request is invalid; nothing was changed."},
+    404: {"model": ChatError, "description": "The model does not exist, or does not chat."},
+    413: {"model": ChatError, "description": "The request exceeds a limit; the message names the setting."},
+    503: {"model": ChatError, "description": "The store cannot be reached now; nothing was changed."},
+}
+router = Router(responses=ERROR_RESPONSES)
+
+
+@router.post(COMPLETIONS, "predict", response_model=ChatAnswer, body=ChatRequest, every_worker=True)
+async def complete(request: Request, runtime: RuntimeDep, caller: CallerDep) -> Response:
+    """Answer the user's last message, in OpenAI's shape; with `stream`, as server-sent events.
+
+    The header `X-Message-Id` is the id of the answer in the caller's page. It is recorded, so that feedback may refer to it.
+    """
+    started = time.perf_counter()
+    parsed = await read_body_as(request, ChatRequest, runtime.settings)
+    check_scope(caller, "predict", parsed.model)
+    model = find_ranker(runtime, parsed.model)
+    completion = await create_completion(request, model, parsed, caller)
+    model.predictor.seconds.observe(time.perf_counter() - started)
+    if not parsed.stream:
+        return json_response(completion.whole(), headers=completion.headers)
+    with_usage = bool(parsed.stream_options and parsed.stream_options.include_usage)
+    headers = {**completion.headers, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    events = encode_events(completion.chunks(with_usage))
+    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+
+
+def find_ranker(runtime: Runtime, name: str) -> ModelRuntime:
+    """Raises NotFound for a model that does not exist, or does not chat."""
+    rankers = [each for each, model in runtime.models.items() if spec_of(model.spec.kind).has_repertoire]
+    if name not in rankers:
+        found = runtime.models.get(name)
+        reason = f"is a {found.spec.kind} and does not chat" if found else "does not exist"
+        raise NotFound(f"the model {name!r} {reason}; these models chat: {', '.join(rankers) or 'none'}")
+    return runtime.models[name]
+
+
+async def create_completion(request: Request, model: ModelRuntime, parsed: ChatRequest, caller: Caller) -> "Completion":
+    question = read_question(parsed.messages)
+    most = request.app.state.runtime.settings.max_text_chars
+    beginning, system = question[:most], instructions_of(parsed.messages)[:most]
+    if (task := recognise_task(task_name(request, parsed), system, beginning)) is not None:
+        return answer_task(model, task, beginning)
+    return await answer_question(request, model, parsed, question, caller)
+
+
+def read_question(messages: list[ChatMessage]) -> str:
+    """The text of the user's last message. Raises BadInput where it has none."""
+    place = max((place for place, message in enumerate(messages) if message.role == "user"), default=None)
+    if place is None:
+        roles = ", ".join(sorted({repr(message.role[:40]) for message in messages})[:8])
+        raise BadInput(f"no message has the role 'user', whose last text is the question; the roles are {roles}")
+    if (question := messages[place].text()).strip():
+        return question
+    raise BadInput(
+        f"messages.{place}: the last message of the role 'user' is the question, and has no text; other parts, such as images, are "
+        "not read"
+    )
+
+
+def instructions_of(messages: list[ChatMessage]) -> str:
+    """The last text of the page itself; "" where there is none."""
+    return next((message.text() for message in reversed(messages) if message.role in ("system", "developer")), "")
+
+
+def task_name(request: Request, parsed: ChatRequest) -> str:
+    """The name that the page gives its task; "" for a question.
+
+    Other applications use metadata for their own purposes, so only the known names count there.
+    """
+    name = str((parsed.metadata or {}).get("task"))
+    return request.headers.get("x-task") or (name if name in TASK_NAMES else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One completion. feedback_url: None for a task, for an answer that is not recorded, and where answers carry no URLs."""
+
+    id: str
+    model: str
+    version: int
+    question: str
+    text: str
+    created: int
+    headers: dict[str, str]
+    feedback_url: str | None = None
+
+    def whole(self) -> dict[str, Any]:
+        choice = {"index": 0, "message": {"role": "assistant", "content": self.text}, "finish_reason": "stop"}
+        content = {**self._head("chat.completion"), "choices": [choice], "usage": self._usage()}
+        return content | ({"feedback_url": self.feedback_url} if self.feedback_url else {})
+
+    def chunks(self, with_usage: bool) -> Iterator[dict[str, Any]]:
+        """The role, the words one by one, the end; then the usage, if requested."""
+        head = self._head("chat.completion.chunk")
+        head |= {"usage": None} if with_usage else {}
+        deltas = [{"role": "assistant", "content": ""}, *({"content": word} for word in WORD.findall(self.text)), {}]
+        for place, delta in enumerate(deltas):
+            reason = "stop" if place == len(deltas) - 1 else None
+            url = {"feedback_url": self.feedback_url} if self.feedback_url and not place else {}
+            yield {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}], **url}
+        if with_usage:
+            yield {**head, "choices": [], "usage": self._usage()}
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        head = {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+        return {**head, "system_fingerprint": str(self.version)}
+
+    def _usage(self) -> dict[str, int]:
+        prompt, completion = len(self.question.split()), len(self.text.split())
+        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+async def encode_events(chunks: Iterator[dict[str, Any]]) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield b"data: " + orjson.dumps(chunk) + b"\n\n"
+    yield b"data: [DONE]\n\n"
+
+
+def answer_task(model: ModelRuntime, task: Task, prompt: str) -> Completion:
+    """The answer to a task of the caller's page, without a prediction."""
+    served = model.live.current
+    headers = {**version_headers(served.version, served.learned_until), "X-Task": task.name}
+    id = f"{ID_PREFIX}task-{model.new_id()}"
+    return Completion(id, model.spec.name, served.version, prompt, task.answer(prompt), int(time.time()), headers)
+
+
+async def answer_question(
+    request: Request, model: ModelRuntime, parsed: ChatRequest, question: str, caller: Caller
+) -> Completion:
+    message_id, most = read_message_id(request), request.app.state.runtime.settings.max_text_chars
+    earlier = [message.text()[:most] for message in parsed.messages if message.role == "user"][:-1]
+    instance = add_previous(question, earlier) if model.predictor.reads_follow_ups else question
+    prediction = PredictRequest(instances=[instance], user=caller.acts_for(read_user(request, parsed)))
+    predicted = await model.predictor.predict(prediction, caller, ID_PREFIX)
+    version, text, headers = predicted.served.version, reply_text(predicted.answers[0]), answer_headers(predicted)
+    if predicted.lacks_room:
+        id = f"{ID_PREFIX}unrecorded-{model.new_id()}"
+        return Completion(id, model.spec.name, version, question, text, int(time.time()), headers)
+    id = predicted.ids[0]
+    if message_id is not None:
+        await model.predictor.record_message(message_id, id)
+    url = next(iter(request.app.state.signed_urls.create(request, model.spec.name, [id])), None)
+    if url is not None:
+        headers["X-Feedback-Url"] = url
+    return Completion(id, model.spec.name, version, question, text, int(time.time()), headers, url)
+
+
+def read_message_id(request: Request) -> str | None:
+    """The id of the answer in the caller's page; None where it sends none. Raises BadInput."""
+    id = request.headers.get("x-message-id", "").strip()
+    if len(id) > MAX_MESSAGE_ID_CHARS:
+        raise BadInput(f"X-Message-Id has {len(id)} characters; at most {MAX_MESSAGE_ID_CHARS} are accepted")
+    return id if id and "{{" not in id else None  # a page that does not know a variable sends its placeholder
+
+
+def read_user(request: Request, parsed: ChatRequest) -> str | None:
+    """The user that the body names, or the one that Open WebUI forwards."""
+    user = parsed.user.id if isinstance(parsed.user, ChatUser) else parsed.user
+    return user or clip_text(request.headers.get("x-openwebui-user-id"), MAX_USER)
+
+
+def reply_text(answer: Answer) -> str:
+    """The chosen reply; without one, a question back where some reply may be meant."""
+    chosen = next((candidate.text for candidate in answer.candidates if candidate.id == answer.choice), None)
+    if chosen is not None and not answer.abstained:
+        return chosen
+    meant = [each.text for each in answer.candidates if each.score >= MENTIONED and each.text][:MAX_MENTIONED]
+    return "\n".join([UNSURE, *(f"- {text}" for text in meant)]) if meant else NO_REPLY

@@ -1,0 +1,35 @@
+"""TensorFlow Serving's protocol over REST and gRPC."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from online.plugin import Plugin
+
+if TYPE_CHECKING:
+    from online.api.routes import Router
+    from online.api.shared_routes import Dialect
+    from online.plugins.grpc.calls import Service
+    from online.serving.runtime import Runtime
+
+
+class TensorflowPlugin(Plugin):
+    name = "tensorflow"
+    requires = ("grpc",)
+
+    def routers(self) -> "Iterable[Router]":
+        from online.plugins.tensorflow.rest import router
+
+        return (router,)
+
+    def dialect(self) -> "Dialect":
+        from online.plugins.tensorflow.rest import DIALECT
+
+        return DIALECT
+
+    def grpc_services(self, runtime: "Runtime") -> "Iterable[Service]":
+        from online.plugins.tensorflow.rpc import Tensorflow
+
+        return Tensorflow(runtime).services()
+
+
+PLUGIN = TensorflowPlugin()
