@@ -1,0 +1,222 @@
+"""The shape of the code base: python -m tests.tools.shape [FOLDER ...]
+
+For each checkout (default: this one) it prints, side by side: the lines of the core, the plugins, the laboratories and the
+packages; what the composition roots import; modules with one importer; circles; files that a prediction, a feedback and a replay
+enter, counted by tracing one of each; public docstrings; and how often `Any` is written.
+"""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOTS = (
+    "api/app.py",
+    "serving/building.py",
+    "serving/runtime.py",
+    "serving/model_runtime.py",
+    "store/database/schema.py",
+    "cli/app.py",
+)
+LARGEST_MERGED = 80  # lines of a module that belongs into its only importer
+GENERATED = ("_pb2.py", "_pb2_grpc.py", ".gen.ts")
+TRACED = """
+import asyncio, json, os, sys, tempfile, threading
+from pathlib import Path
+package = str(Path("online").resolve())
+entered = set()
+def trace(frame, event, argument):
+    name = frame.f_code.co_filename
+    if name.startswith(package) and frame.f_code.co_name != "<module>":
+        entered.add(name)
+def count(work):
+    entered.clear()
+    threading.setprofile(trace); sys.setprofile(trace)
+    work()
+    sys.setprofile(None); threading.setprofile(None)
+    return len(entered)
+from fastapi.testclient import TestClient
+from online.api.app import create_app
+from online.settings import ModelSettings, Settings
+folder = Path(tempfile.mkdtemp())
+chat = ModelSettings(name="chat", kind="ranker")
+app = create_app(Settings(state=folder, models=[chat]), with_learner=False, with_store_process=False)
+found = {}
+with TestClient(app, base_url="http://127.0.0.1", client=("127.0.0.1", 1)) as client:
+    def predict():
+        answer = client.post("/v1/models/chat:predict", json={"instances": ["Are you open?"]})
+        assert answer.status_code == 200, answer.text
+    def correct():
+        item = {"input": "Are you open?", "correction": "From nine."}
+        answer = client.post("/v1/models/chat:feedback", json={"feedback": [item]})
+        assert answer.status_code == 202, answer.text
+    predict()
+    found["predict"] = count(predict)
+    correct()
+    found["feedback until stored"] = count(correct)
+print(json.dumps(found))
+"""
+
+
+@dataclass
+class Shape:
+    """What is counted of one checkout. rows: by the name of a figure."""
+
+    folder: Path
+    rows: dict[str, str] = field(default_factory=dict)
+
+
+def main() -> None:
+    folders = [Path(argument) for argument in sys.argv[1:]] or [Path.cwd()]
+    shapes = [measure(folder.resolve()) for folder in folders]
+    names = list(dict.fromkeys(name for shape in shapes for name in shape.rows))
+    width = max(map(len, names))
+    print(" " * width, *(f"{shape.folder.name[:24]:>24}" for shape in shapes))
+    for name in names:
+        print(f"{name:{width}}", *(f"{shape.rows.get(name, '-'):>24}" for shape in shapes))
+
+
+def measure(folder: Path) -> Shape:
+    shape = Shape(folder)
+    modules = read_modules(folder / "online")
+    imports = {path: list_imports(tree, modules) for path, (tree, _) in modules.items()}
+    count_lines(shape, modules)
+    for root in ROOTS:
+        if (path := folder / "online" / root) in modules:
+            shape.rows[f"imports of {root}"] = str(len(imports[path]))
+    importers = Counter(target for targets in imports.values() for target in targets)
+    small = [path for path, (_, lines) in modules.items() if importers[path] == 1 and lines <= LARGEST_MERGED]
+    shape.rows["modules with one importer"] = str(sum(importers[path] == 1 for path in modules))
+    shape.rows[f"of them, of at most {LARGEST_MERGED} lines"] = str(len(small))
+    shape.rows["largest imports of another module"] = largest_imports(folder, imports)
+    shape.rows["import circles"] = str(len(find_circles(imports)))
+    count_words(shape, modules)
+    shape.rows.update({f"files entered: {name}": str(count) for name, count in trace(folder).items()})
+    return shape
+
+
+def read_modules(package: Path) -> dict[Path, tuple[ast.Module, int]]:
+    """Each module's tree and its number of lines, without what is generated."""
+    paths = (path for path in package.rglob("*.py") if "static" not in path.parts and not path.name.endswith(GENERATED))
+    texts = {path: path.read_text() for path in sorted(paths)}
+    return {path: (ast.parse(text), text.count("\n")) for path, text in texts.items()}
+
+
+def count_lines(shape: Shape, modules: Mapping[Path, tuple[ast.Module, int]]) -> None:
+    plugins = shape.folder / "online" / "plugins"
+    rooms = {"core": lambda path: plugins not in path.parents, "plugins": lambda path: plugins in path.parents}
+    for room, is_in in rooms.items():
+        lines = [count for path, (_, count) in modules.items() if is_in(path)]
+        shape.rows[f"{room}, lines"], shape.rows[f"{room}, files"] = f"{sum(lines):,}", f"{len(lines):,}"
+    shape.rows["online, lines"] = f"{sum(count for _, count in modules.values()):,}"
+    for name in ("labs", "packages", "frontend/src", "frontend/widget", "frontend/packages", "tests"):
+        shape.rows[f"{name}, lines"] = f"{count_tracked(shape.folder, name):,}"
+
+
+def count_tracked(folder: Path, name: str) -> int:
+    listed = subprocess.run(["git", "ls-files", name], cwd=folder, capture_output=True, text=True, check=True)
+    kinds = (".py", ".ts", ".svelte", ".css", ".js")
+    paths = [
+        folder / each for each in listed.stdout.splitlines() if each.endswith(kinds) and not each.endswith(GENERATED)
+    ]
+    return sum(path.read_text().count("\n") for path in paths if path.is_file())
+
+
+def list_imports(tree: ast.Module, modules: Mapping[Path, object]) -> set[Path]:
+    """The modules of ours that a module imports, also inside functions and for type checkers."""
+    package = next(iter(modules)).parents[0]
+    while package.name != "online":
+        package = package.parent
+    found = set()
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            if name.split(".")[0] == "online":
+                found |= {path for path in places(package.parent, name) if path in modules}
+    return found
+
+
+def places(parent: Path, name: str) -> Iterator[Path]:
+    """The file of a dotted name: of a module, of a package, or of the module that has the name."""
+    base = parent.joinpath(*name.split("."))
+    if (path := base.with_suffix(".py")).exists():
+        yield path
+    elif base.is_dir():
+        yield base / "__init__.py"
+    elif (path := base.parent.with_suffix(".py")).exists():
+        yield path
+    else:
+        yield base.parent / "__init__.py"
+
+
+def largest_imports(folder: Path, imports: Mapping[Path, set[Path]]) -> str:
+    roots = {folder / "online" / root for root in ROOTS}
+    count, path = max((len(targets), path) for path, targets in imports.items() if path not in roots)
+    return f"{count} {path.name}"
+
+
+def find_circles(imports: Mapping[Path, set[Path]]) -> list[list[Path]]:
+    """The strongly connected components of more than one module (Tarjan)."""
+    index: dict[Path, int] = {}
+    low: dict[Path, int] = {}
+    stack: list[Path] = []
+    circles: list[list[Path]] = []
+
+    def visit(path: Path) -> None:
+        index[path] = low[path] = len(index)
+        stack.append(path)
+        for target in imports[path]:
+            if target not in index:
+                visit(target)
+            if target in stack:
+                low[path] = min(low[path], low[target])
+        if low[path] == index[path]:
+            component = [stack.pop()]
+            while component[-1] != path:
+                component.append(stack.pop())
+            if len(component) > 1:
+                circles.append(component)
+
+    sys.setrecursionlimit(10_000)
+    for path in imports:
+        if path not in index:
+            visit(path)
+    return circles
+
+
+def count_words(shape: Shape, modules: Mapping[Path, tuple[ast.Module, int]]) -> None:
+    kinds: dict[str, int] = defaultdict(int)
+    for tree, _ in modules.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name[0] != "_":
+                kinds["public"] += 1
+                kinds["documented"] += ast.get_docstring(node) is not None
+            kinds["any"] += isinstance(node, ast.Name) and node.id == "Any"
+    shape.rows["public docstrings"] = f"{100 * kinds['documented'] / max(1, kinds['public']):.0f} %"
+    shape.rows["uses of Any"] = f"{kinds['any']:,}"
+
+
+def trace(folder: Path) -> dict[str, int]:
+    """How many files one prediction of a text and one feedback enter; nothing where the checkout cannot be run."""
+    with tempfile.TemporaryDirectory() as state:
+        variables = {**os.environ, "PYTHONPATH": str(folder), "ONLINE_STATE": state, "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run(
+            [sys.executable, "-c", TRACED], cwd=folder, env=variables, capture_output=True, text=True, check=False
+        )
+    if done.returncode:
+        print(done.stderr.splitlines()[-1], file=sys.stderr)
+        return {}
+    found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+if __name__ == "__main__":
+    main()
