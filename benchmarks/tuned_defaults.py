@@ -142,7 +142,10 @@ SETTINGS: tuple[Setting, ...] = (
         "best_of: memory of the choice", constant("plugins.ensembles.votes", "CHOICE_FADING"), (0.99, 0.9997), VOTES
     ),
     Setting(
-        "best_of: handicaps", Scaled(constant("plugins.ensembles.best_of", "HANDICAPS"), scale_values), (0.0, 2.0), VOTES
+        "best_of: handicaps",
+        Scaled(constant("plugins.ensembles.best_of", "HANDICAPS"), scale_values),
+        (0.0, 2.0),
+        VOTES,
     ),
     Setting("best_of: patience", OptionOf("best_of", "patience"), (100, 10_000), VOTES),
     Setting("ranker: optimism", OptionOf("ranker", "optimism"), (0.0, 0.75, 3.0), THUMBS),
