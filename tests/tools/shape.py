@@ -27,40 +27,36 @@ ROOTS = (
 LARGEST_MERGED = 80  # lines of a module that belongs into its only importer
 GENERATED = ("_pb2.py", "_pb2_grpc.py", ".gen.ts")
 TRACED = """
-import asyncio, json, os, sys, tempfile, threading
+import asyncio, json, sys, tempfile, threading
 from pathlib import Path
-package = str(Path("online").resolve())
-entered = set()
+package, entered, counting = str(Path("online").resolve()), set(), []
 def trace(frame, event, argument):
-    name = frame.f_code.co_filename
-    if name.startswith(package) and frame.f_code.co_name != "<module>":
-        entered.add(name)
-def count(work):
-    entered.clear()
-    threading.setprofile(trace); sys.setprofile(trace)
-    work()
-    sys.setprofile(None); threading.setprofile(None)
-    return len(entered)
-from fastapi.testclient import TestClient
+    if counting and frame.f_code.co_filename.startswith(package) and frame.f_code.co_name != "<module>":
+        entered.add(frame.f_code.co_filename)
+threading.setprofile(trace)
+sys.setprofile(trace)
+import httpx
 from online.api.app import create_app
 from online.settings import ModelSettings, Settings
-folder = Path(tempfile.mkdtemp())
-chat = ModelSettings(name="chat", kind="ranker")
-app = create_app(Settings(state=folder, models=[chat]), with_learner=False, with_store_process=False)
-found = {}
-with TestClient(app, base_url="http://127.0.0.1", client=("127.0.0.1", 1)) as client:
-    def predict():
-        answer = client.post("/v1/models/chat:predict", json={"instances": ["Are you open?"]})
-        assert answer.status_code == 200, answer.text
-    def correct():
+settings = Settings(state=Path(tempfile.mkdtemp()), models=[ModelSettings(name="chat", kind="ranker")])
+app = create_app(settings, with_learner=False, with_store_process=False)
+async def main():
+    found = {}
+    transport = httpx.ASGITransport(app, client=("127.0.0.1", 1))
+    async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        async def send(name, verb, body):
+            for is_counted in (False, True):
+                entered.clear()
+                counting[:] = [True] if is_counted else []
+                answer = await client.post(f"/v1/models/chat:{verb}", json=body)
+                counting.clear()
+                assert answer.status_code in (200, 202), answer.text
+            found[name] = len(entered)
+        await send("predict", "predict", {"instances": ["Are you open?"]})
         item = {"input": "Are you open?", "correction": "From nine."}
-        answer = client.post("/v1/models/chat:feedback", json={"feedback": [item]})
-        assert answer.status_code == 202, answer.text
-    predict()
-    found["predict"] = count(predict)
-    correct()
-    found["feedback until stored"] = count(correct)
-print(json.dumps(found))
+        await send("feedback until stored", "feedback", {"feedback": [item]})
+    print(json.dumps(found))
+asyncio.run(main())
 """
 
 
@@ -110,9 +106,8 @@ def read_modules(package: Path) -> dict[Path, tuple[ast.Module, int]]:
 
 def count_lines(shape: Shape, modules: Mapping[Path, tuple[ast.Module, int]]) -> None:
     plugins = shape.folder / "online" / "plugins"
-    rooms = {"core": lambda path: plugins not in path.parents, "plugins": lambda path: plugins in path.parents}
-    for room, is_in in rooms.items():
-        lines = [count for path, (_, count) in modules.items() if is_in(path)]
+    for room, is_plugin in (("core", False), ("plugins", True)):
+        lines = [count for path, (_, count) in modules.items() if (plugins in path.parents) == is_plugin]
         shape.rows[f"{room}, lines"], shape.rows[f"{room}, files"] = f"{sum(lines):,}", f"{len(lines):,}"
     shape.rows["online, lines"] = f"{sum(count for _, count in modules.values()):,}"
     for name in ("labs", "packages", "frontend/src", "frontend/widget", "frontend/packages", "tests"):
