@@ -63,12 +63,12 @@ def ranker_examples(count: int) -> list[Example]:
 
 
 def read_line(line: dict[str, Any], questions: dict[str, bytes]) -> Iterator[Example]:
-    if "asked" in line:
-        questions[line["asked"]["id"]] = base64.b64decode(line["asked"]["features"])
+    if "prediction" in line:
+        questions[line["prediction"]["id"]] = base64.b64decode(line["prediction"]["features"])
         return
-    told = line["told"]
-    features = base64.b64decode(told["features"]) if "features" in told else questions[told["about"]]
-    yield Example(told["offset"], told["kind"], features, told["label"], told["text"], told["reward"])
+    event = line["event"]
+    features = base64.b64decode(event["features"]) if "features" in event else questions[event["prediction_id"]]
+    yield Example(event["offset"], event["kind"], features, event["label"], event["text"], event["reward"])
 
 
 def ours(kind: str, options: dict[str, Any], examples: Sequence[Example]) -> tuple[float, float]:

@@ -73,7 +73,7 @@ def write_ranker_log(path: Path, count: int) -> None:
 def ranker_lines(count: int) -> Iterator[dict[str, Any]]:
     draw = np.random.default_rng(0)
     replies = draw.integers(-60, 60, (REPLIES, WIDTH), dtype=np.int8)
-    blank = {"user": None, "at": None}
+    blank = {"user": None, "created_at": None}
     for place, row in enumerate(replies):
         event = {
             "id": f"added:{place}#reply",
@@ -83,7 +83,7 @@ def ranker_lines(count: int) -> Iterator[dict[str, Any]]:
             "reward": 1.0,
         }
         rest = {"choice": None, "target": None, "input": None, "features": base64.b64encode(row.tobytes()).decode()}
-        yield {"told": {"offset": place + 1, **event, **rest, **blank}}
+        yield {"event": {"offset": place + 1, **event, **rest, **blank}}
     for start in range(0, count, 10):
         batch = range(start, min(start + 10, count))
         chosen = draw.integers(REPLIES, size=len(batch))
@@ -96,12 +96,18 @@ def ranker_lines(count: int) -> Iterator[dict[str, Any]]:
                 "propensity": 1.0,
             }
             features = base64.b64encode(question.tobytes()).decode()
-            line: dict[str, Any] = {"id": str(turn), "input": None, "features": features, "told": 1, "candidates": []}
-            yield {"asked": {**line, **answered, **blank}}
+            line: dict[str, Any] = {
+                "id": str(turn),
+                "input": None,
+                "features": features,
+                "feedback_count": 1,
+                "candidates": [],
+            }
+            yield {"prediction": {**line, **answered, **blank}}
         for turn, reply in zip(batch, chosen.tolist(), strict=True):
             event = {"id": f"f{turn}", "kind": "reward", "label": f"r{reply}", "text": "", "reward": 1.0}
-            rest = {"choice": f"r{reply}", "target": None, "about": str(turn)}
-            yield {"told": {"offset": REPLIES + turn + 1, **event, **rest, **blank}}
+            rest = {"choice": f"r{reply}", "target": None, "prediction_id": str(turn)}
+            yield {"event": {"offset": REPLIES + turn + 1, **event, **rest, **blank}}
 
 
 def run_replay(*arguments: str) -> tuple[dict[str, Any], float, float]:

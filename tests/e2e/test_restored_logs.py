@@ -81,13 +81,13 @@ def check_export(folder: Path, expected_state: str, rated: int | None) -> list[d
     exported = run_online("log", "export", "--model", "vec", "--output", str(log), *state)
     assert exported.returncode == 0, exported.stderr
     header, *lines = [json.loads(line) for line in log.read_text().splitlines()]
-    places = {line["asked"]["id"]: place for place, line in enumerate(lines) if "asked" in line}
-    told = [(place, line["told"]) for place, line in enumerate(lines) if "told" in line]
-    assert all(places[event["about"]] < place for place, event in told if "about" in event)
-    assert rated is None or sum("about" in event for _, event in told) == rated
+    places = {line["prediction"]["id"]: place for place, line in enumerate(lines) if "prediction" in line}
+    events = [(place, line["event"]) for place, line in enumerate(lines) if "event" in line]
+    assert all(places[event["prediction_id"]] < place for place, event in events if "prediction_id" in event)
+    assert rated is None or sum("prediction_id" in event for _, event in events) == rated
     report = replay_json(str(log), "--model", "classifier")
     assert report["state_sha256"] == expected_state
-    assert report["events"] == header["told"] and report["warnings"] == []
+    assert report["events"] == header["event_count"] and report["warnings"] == []
     assert report["events_without_prediction"] == 0
     return lines
 
@@ -109,7 +109,7 @@ def test_the_log_after_an_older_backup_was_restored_replays_to_the_live_state(st
     state = learn_all(service, rate(service, lost[15:]))
     assert service.stop() == 0
     lines = check_export(tmp_path, state, len(kept + lost))
-    versions = {line["asked"]["id"]: line["asked"]["learned_until"] for line in lines if "asked" in line}
+    versions = {line["prediction"]["id"]: line["prediction"]["learned_until"] for line in lines if "prediction" in line}
     assert versions[lost[0]] > versions[kept[0]], "what the version had learned is said as it was"
 
 

@@ -73,7 +73,11 @@ UNUSABLE = {
     "offset_as_text.jsonl": ("wrong_field", 5, r"line 7 .*: its 'offset' is \"3\", not a whole number from 1"),
     "label_null.jsonl": ("wrong_field", 5, r"line 7 .*: its 'label' is null, not a text"),
     "id_as_number.jsonl": ("wrong_field", 5, r"line 7 .*: its 'id' is 3, not a text"),
-    "at_is_no_time.jsonl": ("wrong_field", 5, r"line 7 .*: its 'at' is 'after lunch', which is neither a number nor a"),
+    "at_is_no_time.jsonl": (
+        "wrong_field",
+        5,
+        r"line 7 .*: its 'created_at' is 'after lunch', which is neither a number nor a",
+    ),
     "field_missing.jsonl": ("wrong_field", 5, r"line 7 .*: it lacks 'label'"),
     "features_too_short.jsonl": ("wrong_field", 5, r"line 6 .*: it has features of 3 bytes where 16 are expected"),
     "event_twice_with_other_contents.jsonl": (
@@ -87,10 +91,10 @@ UNUSABLE = {
     "two_logs.jsonl": ("other_log", 6, r"line 14 begins another log, which is not read: give each log by itself"),
 }
 NO_LOG = {
-    "without_header.jsonl": r"has no header of online-log/2 in its first line: export the log again",
+    "without_header.jsonl": r"has no header of online-log/3 in its first line: export the log again",
     "empty.jsonl": r"is empty",
 }
-WHOLE = ["windows.jsonl", "times_with_and_without_zone.jsonl", "times_in_ms_and_ns.jsonl"]
+WHOLE = ["version_2.jsonl", "windows.jsonl", "times_with_and_without_zone.jsonl", "times_in_ms_and_ns.jsonl"]
 STATE = "as_exported.jsonl"
 
 

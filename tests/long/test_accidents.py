@@ -85,7 +85,7 @@ def test_a_log_that_goes_back_in_time_again_and_again_replays_to_the_live_state(
     state = learn_all(service, give(service, [next(feedback)]))
     assert service.stop() == 0
     lines = check_export(tmp_path, state, None)
-    assert any("about" in line.get("told", {}) for line in lines) and len(rated.known) > 10 * RESTORES
+    assert any("prediction_id" in line.get("event", {}) for line in lines) and len(rated.known) > 10 * RESTORES
 
 
 def restore(start: Start, settings: dict[str, str | float], folder: Path) -> Service:

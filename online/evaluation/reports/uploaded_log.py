@@ -127,7 +127,7 @@ def count_events(source: Source) -> int:
 
     A cell with a line break in it counts twice, and an empty line once: the end comes a little earlier then.
     """
-    events = source.header.get("told") or source.count
+    events = source.header.get("event_count") or source.count
     if isinstance(events, int) and events > 0:
         return events
     if source.path is None or source.format == "parquet":

@@ -1,4 +1,4 @@
-"""Exports a model's log to a file of the format `online-log/2`, which `online replay` reads back."""
+"""Exports a model's log to a file of the format `online-log/3`, which `online replay` reads back."""
 
 import gzip
 import json
@@ -94,14 +94,14 @@ class LogExport:
             rows = self.store.read(lambda connection: load_prediction_rows(connection, [row.id for row in page]))  # noqa: B023 (read at once)
             for id, after, count in page:
                 if id in rows:
-                    yield after, render_prediction({**rows[id], "told": count})
+                    yield after, render_prediction({**rows[id], "feedback_count": count})
 
     def _read_events(self) -> Iterator[dict[str, Any]]:
         for row in read_log(self.store, self.model.name, self.head):
             line = render_event(row, self.refused)
-            if (target := line["told"]["target"]) is not None:  # its text may have to be encoded again
+            if (target := line["event"]["target"]) is not None:  # its text may have to be encoded again
                 stored = self.store.read(lambda connection: load_input(connection, self.model.name, target["offset"]))
-                line["told"]["input"] = None if stored is None else json.loads(stored)
+                line["event"]["input"] = None if stored is None else json.loads(stored)
             yield line
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from online.evaluation.sources.log_format import Names
 from online.io.instants import ISO_8601, InstantColumn
 from online.models.encoders.values import format_value
 
@@ -17,16 +18,18 @@ LARGEST_OFFSET = 2**63 - 1
 class LineFields:
     """The fields of a prediction or an event. Each method returns one of them.
 
-    times: of the whole log: what reads each field of instants, whose values are in one unit. All methods raise ValueError,
-    which ends "line 3 is not a line of ...: ".
+    times: for each field of instants, the reader of its values in the whole log, which share one unit. written: the name
+    that the file gives a field, where it is another one. All methods raise ValueError, which ends "line 3 is not a line
+    of ...: ".
     """
 
     fields: Mapping[str, Any]
     times: dict[str, InstantColumn] = field(default_factory=dict)
+    written: Names = field(default_factory=dict)
 
     def value(self, name: str) -> Any:
         if name not in self.fields:
-            raise ValueError(f"it lacks {name!r}")
+            raise ValueError(f"it lacks {self.quote(name)}")
         return self.fields[name]
 
     def text(self, name: str, may_be_empty: bool = True) -> str:
@@ -34,7 +37,7 @@ class LineFields:
         if not isinstance(value, str):
             raise self.refuse(name, "a text")
         if not value and not may_be_empty:
-            raise ValueError(f"its {name!r} is empty")
+            raise ValueError(f"its {self.quote(name)} is empty")
         return value
 
     def text_or_null(self, name: str) -> str | None:
@@ -67,7 +70,7 @@ class LineFields:
         try:
             return base64.b64decode(text, validate=True)
         except ValueError:
-            raise ValueError(f"its {name!r} is no base64") from None
+            raise ValueError(f"its {self.quote(name)} is no base64") from None
 
     def instant(self, name: str) -> str | None:
         """Return a time in ISO 8601 with a zone; None for null. A time without a zone is UTC."""
@@ -78,7 +81,7 @@ class LineFields:
             seconds = column.parse(value)
             return value if is_aware(value) else datetime.fromtimestamp(seconds, UTC).isoformat()
         except (ValueError, OverflowError, OSError) as error:
-            raise ValueError(f"its {name!r} is {error}") from None
+            raise ValueError(f"its {self.quote(name)} is {error}") from None
 
     def optional_instant(self, name: str) -> str | None:
         return self.instant(name) if name in self.fields else None
@@ -89,7 +92,7 @@ class LineFields:
         if not isinstance(value, list):
             raise self.refuse(name, "a list")
         if wrong := [pair for pair in value if not is_scored(pair)]:
-            raise ValueError(f"its {name!r} has {wrong[0]!r:.60}, which is no pair of an id and a score")
+            raise ValueError(f"its {self.quote(name)} has {wrong[0]!r:.60}, which is no pair of an id and a score")
         return tuple((id, math.nan if score is None else score) for id, score in value)
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -99,7 +102,11 @@ class LineFields:
         return tuple(value)
 
     def refuse(self, name: str, expected: str) -> ValueError:
-        return ValueError(f"its {name!r} is {format_value(self.fields[name])}, not {expected}")
+        return ValueError(f"its {self.quote(name)} is {format_value(self.fields[name])}, not {expected}")
+
+    def quote(self, name: str) -> str:
+        """Return the name that the file gives a field, in quotes."""
+        return repr(self.written.get(name, name))
 
 
 def is_aware(value: Any) -> bool:

@@ -1,18 +1,19 @@
-"""The format `online-log/2`: our own log as JSONL, in the order in which it can be replayed.
+"""The format `online-log/3`: our own log as JSONL, in the order in which it can be replayed.
 
     header
-    {"asked": ...}    a prediction, after the last event that the answering version had learned
-    {"told": ...}     an event, by offset
+    {"prediction": ...}    after the last event that the answering version had learned
+    {"event": ...}         in the order of the offsets
 
 A reader that answers the predictions and learns the events in this order knows, at every answer,
 exactly what the answering version knew. Here are what a line holds, and the way from a row of the store
-to a line (`render_*`). The way back is in log_lines.py.
+to a line (`render_*`). The way back is in log_lines.py. A log of version 2 is read, too: `rename` gives its keys the names
+of version 3 before anything else sees them.
 """
 
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -22,7 +23,50 @@ from online.errors import BadInput
 from online.schemas.events import Entry, Target
 from online.settings import ModelSettings
 
-LOG_FORMAT = "online-log/2"
+LOG_FORMAT = "online-log/3"
+
+Names = Mapping[str, str]  # former name -> name, and the other way, of the keys whose names changed
+
+
+def swap(**names: str) -> Names:
+    return names | {name: former for former, name in names.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class FormerNames:
+    """How a former version of the format names the keys of the header, of every line, of a prediction and of an event."""
+
+    header: Names = field(default_factory=dict)
+    line: Names = field(default_factory=dict)
+    prediction: Names = field(default_factory=dict)
+    event: Names = field(default_factory=dict)
+
+    def translate(self, line: dict[str, Any]) -> dict[str, Any]:
+        """Return a line with the names of this version of the format."""
+        if not self.line:
+            return line
+        inner = {"prediction": self.prediction, "event": self.event}
+        renamed = rename(line, self.line)
+        return {
+            name: rename(value, inner[name]) if name in inner and isinstance(value, dict) else value
+            for name, value in renamed.items()
+        }
+
+
+FORMER_NAMES = {
+    LOG_FORMAT: FormerNames(),
+    "online-log/2": FormerNames(
+        header=swap(asked="prediction_count", told="event_count"),
+        line=swap(asked="prediction", told="event"),
+        prediction=swap(told="feedback_count", besides="exclude", at="created_at"),
+        event=swap(about="prediction_id", at="created_at", refused="refusal"),
+    ),
+}
+
+
+def rename(fields: Mapping[str, Any], names: Names) -> dict[str, Any]:
+    """Return fields by the names of this version of the format."""
+    return {names.get(name, name): value for name, value in fields.items()}
 
 
 @dataclass(slots=True)
@@ -126,7 +170,7 @@ def build_header(
     """
     public = {name: value for name, value in options.items() if name != "key"}
     described = {"model": model.name, "kind": model.kind, "options": public, "drift": model.drift}
-    counts = {"asked": prediction_count, "told": event_count}
+    counts = {"prediction_count": prediction_count, "event_count": event_count}
     expired = {"contents_from": contents_from} if contents_from else {}
     return {"format": LOG_FORMAT, **described, "feature_epoch": feature_epoch, **counts, **expired}
 
@@ -138,13 +182,12 @@ def render_prediction(row: Mapping[str, Any]) -> dict[str, Any]:
         "id": row["id"],
         "input": json.loads(row["input"]),
         "features": encode_features(row["features"]),
-        "told": row["told"],
+        "feedback_count": row["feedback_count"],
     }
     exclude = json.loads(row["exclude"] or "[]")
-    excluded = {"besides": exclude} if exclude else {}
-    return {
-        "asked": {**line, **answered, "candidates": json.loads(row["candidates"]), **excluded, **render_origin(row)}
-    }
+    excluded = {"exclude": exclude} if exclude else {}
+    candidates = json.loads(row["candidates"])
+    return {"prediction": {**line, **answered, "candidates": candidates, **excluded, **render_origin(row)}}
 
 
 def render_event(row: Mapping[str, Any], refused: Mapping[int, str]) -> dict[str, Any]:
@@ -156,21 +199,21 @@ def render_event(row: Mapping[str, Any], refused: Mapping[int, str]) -> dict[str
     event = json.loads(row["body"])
     line: dict[str, Any] = {"offset": row["offset"], **event}
     if row["is_about_kept"]:
-        line["about"] = row["prediction_id"]
+        line["prediction_id"] = row["prediction_id"]
     else:
         line["input"] = None if row["own_input"] is None else json.loads(row["own_input"])
         line["features"] = encode_features(row["features"])
         if row["answered_until"] is not None:
             line["answer"] = row["answer"]
     if row["offset"] in refused:
-        line["refused"] = refused[row["offset"]]
+        line["refusal"] = refused[row["offset"]]
     if row["learned_at"] is not None:
         line["learned_at"] = row["learned_at"]
-    return {"told": {**line, **render_origin(row)}}
+    return {"event": {**line, **render_origin(row)}}
 
 
 def render_origin(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {"user": row["user"], "at": row["created_at"]}
+    return {"user": row["user"], "created_at": row["created_at"]}
 
 
 def encode_features(features: bytes) -> str:

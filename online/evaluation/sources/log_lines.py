@@ -1,6 +1,6 @@
 """Reads the lines of our own log: what each of them says, and whether it stands where it should.
 
-    line --parse_json--> object --LineParser--> LoggedPrediction, LoggedEvent --LogOrder--> the lines that count
+    line --parse_object--> object --LineParser--> LoggedPrediction, LoggedEvent --LogOrder--> the lines that count
 
 A line that cannot be used goes to `BadLines`, which names and counts it. A line that repeats an earlier one counts once.
 What the offsets and the header show to be missing is counted there, too. No other module reads a log.
@@ -17,7 +17,17 @@ import orjson
 from online.errors import BadInput
 from online.evaluation.sources.bad_lines import BadLines, LogGaps
 from online.evaluation.sources.log_fields import LineFields
-from online.evaluation.sources.log_format import LOG_FORMAT, Line, LoggedEvent, LoggedPrediction, parse_json
+from online.evaluation.sources.log_format import (
+    FORMER_NAMES,
+    LOG_FORMAT,
+    FormerNames,
+    Line,
+    LoggedEvent,
+    LoggedPrediction,
+    Names,
+    parse_json,
+    rename,
+)
 from online.io.instants import InstantColumn
 from online.io.json_names import are_names_single, parse_for_names
 from online.models import BadExample, encoder_options, find_kind
@@ -28,7 +38,8 @@ from online.settings import Drift
 KINDS_OF_EVENTS, SCOPES = get_args(EventKind), get_args(Scope)
 FORMAT_PREFIX = "online-log/"
 DIGEST_BYTES = 8  # of the contents of a line
-CHANGING = ("told", "offset", "learned_at", "refused")  # what two exports may say differently of the same thing
+# the keys in which two exports may differ about the same prediction or event
+CHANGING = ("feedback_count", "offset", "learned_at", "refusal")
 BYTE_ORDER_MARK = "\ufeff"
 
 CheckFeatures = Callable[[bytes], None]
@@ -43,23 +54,34 @@ def is_header(value: Mapping[str, Any]) -> bool:
 
 def is_log_line(value: Mapping[str, Any]) -> bool:
     """Whether an object is a prediction or an event of a log."""
-    return isinstance(value.get("asked"), dict) or isinstance(value.get("told"), dict)
+    return any(
+        isinstance(line := rename(value, names.line).get(name), dict) and key in line
+        for names in FORMER_NAMES.values()
+        for name, key in (("prediction", "learned_until"), ("event", "offset"))
+    )
 
 
 def parse_header(first: str, name: str) -> dict[str, Any]:
-    """Parse the first line of a log. Raises BadInput for one of another release, or that names no model."""
+    """Parse the first line of a log; `format` stays as the file says it, and the other keys have their names of today.
+
+    Raises BadInput for a log of another release, or that names no model.
+    """
     head = parse_json(first, name, 1)
     if not is_header(head):
         refused = BadInput(f"{name} has no header of {LOG_FORMAT} in its first line: export the log again")
         raise refused.because("log_lines_invalid", line=1, problem="no_header", count=1)
-    if head["format"] != LOG_FORMAT:
-        raise BadInput(f"{name} is an {head['format']}; this release reads {LOG_FORMAT}: export it again").because(
+    format = head["format"]
+    if format not in FORMER_NAMES:
+        known = " and ".join(FORMER_NAMES)
+        raise BadInput(f"{name} is an {format}; this release reads {known}: export it again").because(
             "log_of_other_release"
         )
+    names = FORMER_NAMES[format].header
+    head = rename(head, names)
     try:
-        check_header_fields(LineFields(head))
+        check_header_fields(LineFields(head, written=names))
     except ValueError as error:
-        refused = BadInput(f"{name}, line 1 is no header of {LOG_FORMAT}: {error}; export the log again")
+        refused = BadInput(f"{name}, line 1 is no header of {format}: {error}; export the log again")
         raise refused.because("log_lines_invalid", line=1, problem="bad_header", count=1) from None
     return head
 
@@ -75,7 +97,7 @@ def check_header_fields(head: LineFields) -> None:
         raise ValueError(f"its 'options' cannot be used: {error}") from None
     if head.fields.get("drift", "watch") not in get_args(Drift):
         raise head.refuse("drift", f"one of {', '.join(get_args(Drift))}")
-    for name in ("asked", "told", "contents_from"):
+    for name in ("prediction_count", "event_count", "contents_from"):
         head.whole(name) if name in head.fields else None
 
 
@@ -95,67 +117,78 @@ def find_features_check(header: Mapping[str, Any]) -> CheckFeatures:
 
 @dataclass(slots=True)
 class LineParser:
-    """Parses the lines of one log. name: of the log. times: for each sort of line, what reads its instants."""
+    """Parses the lines of one log.
+
+    name: name of the log. format: the version of the format, from the header. times: for each sort of line, the readers of
+    its instants.
+    """
 
     name: str
     check: CheckFeatures = lambda features: None
-    times: dict[str, dict[str, InstantColumn]] = field(default_factory=lambda: {"asked": {}, "told": {}})
+    format: str = LOG_FORMAT
+    times: dict[str, dict[str, InstantColumn]] = field(default_factory=lambda: {"prediction": {}, "event": {}})
 
     def parse(self, value: Mapping[str, Any], number: int) -> Line:
-        """Return what an object says. Raises BadInput with the name of the log and the number of the line."""
+        """Return what a translated object says. Raises BadInput with the name of the log and the number of the line."""
         where = f"{self.name}, line {number} is"
-        if ("asked" in value) == ("told" in value):
-            names = ", ".join(map(repr, list(value)[:3])) or "nothing"
+        if ("prediction" in value) == ("event" in value):
+            written = LineFields(value, written=self.names.line)
+            keys = ", ".join(map(written.quote, list(value)[:3])) or "nothing"
             what = (
-                "both a prediction and an event" if "asked" in value else f"neither a prediction nor an event: {names}"
+                "both a prediction and an event" if "event" in value else f"neither a prediction nor an event: {keys}"
             )
             raise refuse(
                 f"{where} {what}; a newer release or another program may have written it", number, "unknown_line"
             )
         try:
-            if "asked" in value:
-                return self._parse_prediction(self._open(value, "asked"))
-            return self._parse_event(self._open(value, "told"))
+            if "prediction" in value:
+                return self._parse_prediction(self._open(value, "prediction", self.names.prediction))
+            return self._parse_event(self._open(value, "event", self.names.event))
         except UnknownKind as error:
             raise refuse(f"{where} {error}", number, "unknown_line") from None
         except ValueError as error:
-            raise refuse(f"{where} not a line of {LOG_FORMAT}: {error}", number, "wrong_field") from None
+            raise refuse(f"{where} not a line of {self.format}: {error}", number, "wrong_field") from None
 
-    def _open(self, value: Mapping[str, Any], name: str) -> LineFields:
+    @property
+    def names(self) -> FormerNames:
+        return FORMER_NAMES[self.format]
+
+    def _open(self, value: Mapping[str, Any], name: str, written: Names) -> LineFields:
         if not isinstance(value[name], dict):
-            raise LineFields(value).refuse(name, "an object")
-        return LineFields(value[name], self.times[name])
+            raise LineFields(value, written=self.names.line).refuse(name, "an object")
+        return LineFields(value[name], self.times[name], written)
 
     def _parse_prediction(self, line: LineFields) -> LoggedPrediction:
         return LoggedPrediction(
             id=line.text("id", may_be_empty=False),
             instance=line.value("input"),
             features=self._read_features(line),
-            feedback_count=line.whole("told"),
+            feedback_count=line.whole("feedback_count"),
             version=line.whole("version"),
             learned_until=line.whole("learned_until"),
             choice=line.text_or_null("choice"),
             propensity=line.number("propensity"),
             candidates=line.scores("candidates"),
             user=line.text_or_null("user"),
-            at=line.instant("at"),
-            exclude=line.texts("besides"),
+            at=line.instant("created_at"),
+            exclude=line.texts("exclude"),
         )
 
     def _parse_event(self, line: LineFields) -> LoggedEvent:
         features = line.bytes("features") if "features" in line.fields else b""
-        about, event = line.optional_text("about"), parse_event(line, features)
-        if about is None and event.is_feedback:
+        prediction_id, event = line.optional_text("prediction_id"), parse_event(line, features)
+        if prediction_id is None and event.is_feedback:
             if not features:
-                raise ValueError("it names no prediction ('about'), and has no 'features' of its own")
+                names = f"it names no prediction ({line.quote('prediction_id')})"
+                raise ValueError(f"{names}, and has no 'features' of its own")
             self._check(features)
         return LoggedEvent(
             Entry(line.whole("offset", 1), event),
-            about,
+            prediction_id,
             line.fields.get("input"),
             user=line.optional_text("user"),
-            at=line.optional_instant("at"),
-            refused=line.optional_text("refused"),
+            at=line.optional_instant("created_at"),
+            refused=line.optional_text("refusal"),
             learned_at=line.optional_instant("learned_at"),
             was_answered="answer" in line.fields,
             answer=line.optional_text("answer"),
@@ -245,13 +278,12 @@ class LogOrder:
 
     def is_new(self, line: Line, value: Mapping[str, Any]) -> bool:
         """Return False for a line that repeats an earlier one. Raises ValueError for one that cannot stand there."""
-        name, id = ("told", line.entry.event.id) if isinstance(line, LoggedEvent) else ("asked", line.id)
+        name, id = ("event", line.entry.event.id) if isinstance(line, LoggedEvent) else ("prediction", line.id)
         said = {key: each for key, each in value[name].items() if key not in CHANGING}
         key, contents = digest(f"{name} {id}".encode()), digest(orjson.dumps(said, option=orjson.OPT_SORT_KEYS))
         before = self.contents.get(key)
         if before not in (None, contents):
-            what = "event" if name == "told" else "prediction"
-            raise Contradiction(f"gives the {what} {id!r} again, with other contents; the first one counts")
+            raise Contradiction(f"gives the {name} {id!r} again, with other contents; the first one counts")
         if isinstance(line, LoggedEvent):
             self._pass(line.entry.offset, before is None)
         elif before is None:
@@ -274,8 +306,8 @@ class LogOrder:
 
     def end(self, header: Mapping[str, Any], unusable: int) -> None:
         """Note what the header counts and the log lacks. unusable: lines that could not be used."""
-        self.gaps.miss(self.last + 1, header.get("told", 0) + 1)
-        self.gaps.predictions = max(0, header.get("asked", 0) - self.predictions - unusable)
+        self.gaps.miss(self.last + 1, header.get("event_count", 0) + 1)
+        self.gaps.predictions = max(0, header.get("prediction_count", 0) - self.predictions - unusable)
 
 
 def digest(contents: bytes) -> int:
@@ -287,7 +319,8 @@ def read_log(file: Iterable[str], name: str, header: Mapping[str, Any], bad: Bad
 
     A second header ends the log: what follows is another one, and its offsets begin again.
     """
-    parser, order = LineParser(name, find_features_check(header)), LogOrder(bad.gaps)
+    parser = LineParser(name, find_features_check(header), header.get("format", LOG_FORMAT))
+    order = LogOrder(bad.gaps)
     numbered = ((number, text.removeprefix(BYTE_ORDER_MARK)) for number, text in enumerate(file, 1))
     filled = (each for each in numbered if each[1].strip())
     next(filled, None)  # the header
@@ -299,6 +332,7 @@ def read_log(file: Iterable[str], name: str, header: Mapping[str, Any], bad: Bad
                 begins = f"{name}, line {number} begins another log, which is not read: give each log by itself"
                 bad.add(begins, number, "other_log", rest)
                 break
+            value = parser.names.translate(value)
             line = parser.parse(value, number)
             if is_new(order, line, value, f"{name}, line {number}", number):
                 yield number, line

@@ -80,8 +80,8 @@ def test_a_log_in_which_a_user_used_the_share_up_is_replayed_with_the_same_answe
             client.wait_until_learned(head, 60)
     (tmp_path / "online.toml").write_text(config(tmp_path, EAGER))
     log, live = export_log(service, tmp_path, "chat", head, "chat.jsonl")
-    asked = [json.loads(line) for line in log.read_text().splitlines()[1:]]
-    propensities = [line["asked"]["propensity"] for line in asked if "asked" in line]
+    lines = [json.loads(line) for line in log.read_text().splitlines()[1:]]
+    propensities = [line["prediction"]["propensity"] for line in lines if "prediction" in line]
     assert propensities.count(1.0) >= 20 and min(propensities) < 1
     replay = Replay(open_source(str(log)), CandidateSpec("ranker"))
     replay.run()

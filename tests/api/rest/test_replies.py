@@ -146,13 +146,13 @@ def count_in_export(app: FastAPI, folder: Path) -> tuple[int, int]:
     path = folder / "log.jsonl"
     LogExport(workspace, CHAT).write(path, lambda done, of: None)
     lines = [json.loads(line) for line in path.read_text().splitlines()[1:]]
-    answers = {line["asked"]["id"]: line["asked"]["choice"] for line in lines if "asked" in line}
-    events = {line["told"]["offset"]: line["told"] for line in lines if "told" in line}
+    answers = {line["prediction"]["id"]: line["prediction"]["choice"] for line in lines if "prediction" in line}
+    events = {line["event"]["offset"]: line["event"] for line in lines if "event" in line}
     taken_back = {event["target"]["offset"] for event in events.values() if event.get("target") is not None}
     standing = [
         event
         for offset, event in events.items()
-        if offset not in taken_back and answers.get(event.get("about")) is not None
+        if offset not in taken_back and answers.get(event.get("prediction_id")) is not None
     ]
     good = [
         event

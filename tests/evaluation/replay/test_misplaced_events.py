@@ -27,14 +27,23 @@ LATER, NEVER = (10, 20, 30), (40, 50)  # events whose predictions stand behind t
 
 def predict(number: int) -> dict[str, Any]:
     features = base64.b64encode(np.array([number % 2, 1.0]).tobytes()).decode()
-    answer = {"choice": "a", "propensity": 0.5, "candidates": [["a", 0.5], ["b", 0.5]], "told": 1}
-    known = {"version": 1, "learned_until": number - 1, "user": None, "at": "2026-11-27T10:00:00+00:00"}
-    return {"asked": {"id": f"p{number}", "input": [number % 2, 1.0], "features": features, **answer, **known}}
+    answer = {"choice": "a", "propensity": 0.5, "candidates": [["a", 0.5], ["b", 0.5]], "feedback_count": 1}
+    known = {"version": 1, "learned_until": number - 1, "user": None, "created_at": "2026-11-27T10:00:00+00:00"}
+    return {"prediction": {"id": f"p{number}", "input": [number % 2, 1.0], "features": features, **answer, **known}}
 
 
 def label(number: int) -> dict[str, Any]:
     event = {"id": f"e{number}", "kind": "label", "label": "ab"[number % 2], "text": "", "reward": 1.0, "choice": "a"}
-    return {"told": {"offset": number, **event, "target": None, "about": f"p{number}", "user": None, "at": None}}
+    return {
+        "event": {
+            "offset": number,
+            **event,
+            "target": None,
+            "prediction_id": f"p{number}",
+            "user": None,
+            "created_at": None,
+        }
+    }
 
 
 @pytest.fixture
@@ -44,7 +53,7 @@ def log(tmp_path: Path) -> Path:
     lines = [line for n in numbers for line in ([label(n)] if n in LATER + NEVER else [predict(n), label(n)])]
     lines += [predict(n) for n in LATER]
     epoch = create("classifier", OPTIONS).feature_epoch()
-    header = {"format": "online-log/2", "model": "m", "kind": "classifier", "options": OPTIONS, "drift": "watch"}
+    header = {"format": "online-log/3", "model": "m", "kind": "classifier", "options": OPTIONS, "drift": "watch"}
     path = tmp_path / "log.jsonl"
     path.write_text("\n".join(map(json.dumps, [{**header, "feature_epoch": epoch}, *lines])))
     return path
@@ -82,7 +91,7 @@ def test_the_verdict_the_json_the_text_and_the_page_say_so(log: Path) -> None:
 def test_a_log_in_which_all_events_came_too_early_is_no_log_without_feedback(tmp_path: Path, log: Path) -> None:
     header, *lines = log.read_text().splitlines()
     moved = tmp_path / "moved.jsonl"
-    moved.write_text("\n".join([header, *sorted(lines, key=lambda line: line.startswith('{"asked"'))]))
+    moved.write_text("\n".join([header, *sorted(lines, key=lambda line: line.startswith('{"prediction"'))]))
     report = run_replay(moved).report()
     assert (report.events, report.events_without_prediction) == (0, PAIRS)
     results, _ = replay_all(open_source(str(moved)), [CandidateSpec("classifier")], Span(), 0.0, ignore_progress)

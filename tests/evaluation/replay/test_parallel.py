@@ -253,7 +253,7 @@ def test_a_class_is_imported_for_the_operator_alone() -> None:
 
 def test_a_log_that_names_code_runs_it_only_if_the_operator_names_it_too(tmp_path: Path) -> None:
     trap, log = tmp_path / "sprung", tmp_path / "sent.jsonl"
-    header = {"format": "online-log/2", "model": "m", "kind": "river", "drift": "watch", "feature_epoch": "table"}
+    header = {"format": "online-log/3", "model": "m", "kind": "river", "drift": "watch", "feature_epoch": "table"}
     mkdir = {"estimator": "os:mkdir", "params": {"path": str(trap)}}
     own = CandidateSpec("river", {"estimator": "tests.models.own_estimators:pipeline"}, from_operator=True)
     for options in (mkdir, {"challenger": {"options": mkdir}}):

@@ -19,7 +19,7 @@ def test_a_replay_reproduces_every_answer_every_count_and_the_state(driven: Driv
     replay = Replay(source, CandidateSpec(kind))
     replay.run()
     report, metrics = replay.report(), live["metrics"]
-    assert report.same_answers == report.asked == source.header["asked"]
+    assert report.same_answers == report.asked == source.header["prediction_count"]
     assert report.asked > TURNS if name == "chat" else report.asked == TURNS  # some users asked for another reply
     assert report.events == metrics["events"] == live["learned_until"]
     assert report.figures["served_rated"] == metrics["rated"] > TURNS / 2
@@ -38,7 +38,12 @@ def test_a_replay_after_an_erasure_reproduces_every_count_and_the_state(driven: 
     replay = Replay(source, CandidateSpec(kind))
     replay.run()
     report, metrics = replay.report(), live["metrics"]
-    assert 0 < report.asked == source.header["asked"] < open_source(str(driven[name][0])).header["asked"]
+    assert (
+        0
+        < report.asked
+        == source.header["prediction_count"]
+        < open_source(str(driven[name][0])).header["prediction_count"]
+    )
     assert report.events == metrics["events"] == live["learned_until"]
     assert report.figures["served_rated"] == metrics["rated"]
     assert report.figures["served_right"] == metrics["right"]
@@ -76,9 +81,9 @@ def test_nothing_of_an_erased_user_remains_in_the_export(driven: Driven) -> None
     lines = [json.loads(line) for line in driven["chat, erased"][0].read_text().splitlines()[1:]]
     users = {line[kind]["user"] for line in lines for kind in line}
     assert "user 3" in users and not users & {"user 1", "user 2"}
-    asked = [line["asked"] for line in lines if "asked" in line]
-    assert asked and all(prediction["user"] and prediction["features"] for prediction in asked)
-    void = [line["told"] for line in lines if "told" in line and line["told"]["kind"] == "void"]
+    predictions = [line["prediction"] for line in lines if "prediction" in line]
+    assert predictions and all(prediction["user"] and prediction["features"] for prediction in predictions)
+    void = [line["event"] for line in lines if "event" in line and line["event"]["kind"] == "void"]
     assert void and not any(event["features"] or event["label"] or event["input"] for event in void)
 
 

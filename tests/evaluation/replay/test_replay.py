@@ -198,8 +198,14 @@ def test_labels_with_their_own_input_are_predicted_in_order_and_not_counted_as_s
     for offset, (row, label) in enumerate(ROWS, 1):
         event = {"id": str(offset), "kind": "label", "label": label, "text": "", "reward": 1.0, "choice": None}
         features = base64.b64encode(TableEncoder().encode([row])[0]).decode()
-        rest = {"target": None, "input": row, "features": features, "user": None, "at": "2026-01-01T00:00:00+00:00"}
-        lines.append(json.dumps({"told": {"offset": offset, **event, **rest}}))
+        rest = {
+            "target": None,
+            "input": row,
+            "features": features,
+            "user": None,
+            "created_at": "2026-01-01T00:00:00+00:00",
+        }
+        lines.append(json.dumps({"event": {"offset": offset, **event, **rest}}))
     (tmp_path / "log.jsonl").write_text("\n".join(lines))
     (tmp_path / "rows.jsonl").write_text("\n".join(json.dumps({"input": row, "label": label}) for row, label in ROWS))
     logged, plain = run_replay(tmp_path / "log.jsonl").report(), run_replay(tmp_path / "rows.jsonl").report()

@@ -63,11 +63,21 @@ def write_log(folder: Path, *names: str, kind: str = "classifier") -> Path:
     lines = [build_header(spec, spec.options, "table", len(ROWS), len(ROWS))]
     for offset, (row, label) in enumerate(ROWS, 1):
         features = base64.b64encode(TableEncoder().encode([keep(row, *names)])[0]).decode()
-        seen = {"input": keep(row, *names), "features": features, "user": None, "at": None}
-        answer = {"told": 1, "version": 1, "learned_until": 0, "choice": "odd", "propensity": 1.0, "candidates": []}
+        seen = {"input": keep(row, *names), "features": features, "user": None, "created_at": None}
+        answer = {
+            "feedback_count": 1,
+            "version": 1,
+            "learned_until": 0,
+            "choice": "odd",
+            "propensity": 1.0,
+            "candidates": [],
+        }
         event = {"id": str(offset), "kind": "label", "label": label, "text": "", "reward": 1.0, "choice": "odd"}
-        about = {"target": None, "user": None, "at": None, "about": f"p{offset}"}
-        lines += [{"asked": {"id": f"p{offset}", **seen, **answer}}, {"told": {"offset": offset, **event, **about}}]
+        about = {"target": None, "user": None, "created_at": None, "prediction_id": f"p{offset}"}
+        lines += [
+            {"prediction": {"id": f"p{offset}", **seen, **answer}},
+            {"event": {"offset": offset, **event, **about}},
+        ]
     path = folder / f"log{'-'.join(names)}.jsonl.gz"
     path.write_bytes(gzip.compress("\n".join(map(json.dumps, lines)).encode()))
     return path

@@ -73,9 +73,12 @@ def test_a_prediction_by_a_version_of_a_lost_log_stands_before_the_feedback_on_i
 ) -> None:
     workspace.store.submit(lambda connection: rate(connection, 9, p3=7, p5=400, p9=2)).result()
     lines = export(workspace, tmp_path / "log.jsonl")
-    order = [line["asked"]["id"] if "asked" in line else line["told"]["offset"] for line in lines]
+    order = [line["prediction"]["id"] if "prediction" in line else line["event"]["offset"] for line in lines]
     assert order == ["p1", 1, "p2", 2, "p3", "p9", 3, "p4", 4, "p5", 5, "p6", 6, "p7", 7, "p8", 8, 9]
-    assert next(line["asked"] for line in lines if line.get("asked", {}).get("id") == "p5")["learned_until"] == 400
+    assert (
+        next(line["prediction"] for line in lines if line.get("prediction", {}).get("id") == "p5")["learned_until"]
+        == 400
+    )
     report = run_replay(tmp_path / "log.jsonl").report()
     assert (report.state_sha256, report.events_without_prediction) == (expected_state(9), 0)
 
@@ -86,8 +89,8 @@ def test_an_event_whose_prediction_is_not_in_the_store_any_more_has_its_own_feat
     workspace.store.submit(lambda connection: rate(connection, 9)).result()
     workspace.store.submit(lambda connection: connection.execute(delete(PREDICTIONS).where(PREDICTIONS.c.id == "p4")))
     lines = export(workspace, tmp_path / "log.jsonl")
-    [own] = [line["told"] for line in lines if line.get("told", {}).get("offset") == 4]
-    assert "about" not in own and own["features"]
+    [own] = [line["event"] for line in lines if line.get("event", {}).get("offset") == 4]
+    assert "prediction_id" not in own and own["features"]
     report = run_replay(tmp_path / "log.jsonl").report()
     assert (report.state_sha256, report.events_without_prediction) == (expected_state(9), 0)
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from typing import Any
 
 import pytest
@@ -13,21 +14,40 @@ from online.evaluation.sources.log_lines import LineParser, find_features_check,
 from online.models import KINDS
 from online.schemas.events import Event, Target
 
-HEADER = {"format": "online-log/2", "model": "m", "kind": "classifier", "options": {"input": "vector", "size": 1}}
+HEADER = {"format": "online-log/3", "model": "m", "kind": "classifier", "options": {"input": "vector", "size": 1}}
 FEATURES = base64.b64encode(b"\0" * 8).decode()
 
 
-def asked(id: str = "p", **changed: Any) -> dict[str, Any]:
+def prediction(id: str = "p", **changed: Any) -> dict[str, Any]:
     answer = {"version": 0, "learned_until": 0, "choice": None, "propensity": 1.0, "candidates": [["a", 0.5]]}
     return {
-        "asked": {"id": id, "input": [0.0], "features": FEATURES, "told": 1, **answer, "user": None, "at": None}
+        "prediction": {
+            "id": id,
+            "input": [0.0],
+            "features": FEATURES,
+            "feedback_count": 1,
+            **answer,
+            "user": None,
+            "created_at": None,
+        }
         | changed
     }
 
 
-def told(offset: int = 1, **changed: Any) -> dict[str, Any]:
-    event = {"id": f"e{offset}", "kind": "label", "label": "a", "text": "", "reward": 1.0, "choice": None}
-    return {"told": {"offset": offset, **event, "target": None, "about": "p"} | changed}
+def event(offset: int = 1, **changed: Any) -> dict[str, Any]:
+    label = {"id": f"e{offset}", "kind": "label", "label": "a", "text": "", "reward": 1.0, "choice": None}
+    return {"event": {"offset": offset, **label, "target": None, "prediction_id": "p"} | changed}
+
+
+def write_version_2(line: dict[str, Any]) -> dict[str, Any]:
+    """Return a line, or a header, with the keys of version 2."""
+    header = {"prediction_count": "asked", "event_count": "told", "online-log/3": "online-log/2"}
+    names = {"prediction": "asked", "event": "told", "feedback_count": "told", "exclude": "besides"} | header
+    names |= {"prediction_id": "about", "created_at": "at", "refusal": "refused"}
+    text = json.dumps(line)
+    for name, former in names.items():
+        text = re.sub(rf'"{name}"', f'"{former}"', text)
+    return json.loads(text)  # type: ignore[no-any-return]
 
 
 def read(*lines: dict[str, Any], header: dict[str, Any] | None = None) -> tuple[list[Any], BadLines]:
@@ -44,31 +64,66 @@ def parse(line: dict[str, Any]) -> LoggedPrediction | LoggedEvent:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        (asked(id=""), "its 'id' is empty"),
-        (asked(told=True), "its 'told' is true, not a whole number from 0"),
-        (asked(version="1"), "its 'version' is \"1\", not a whole number from 0"),
-        (asked(propensity=None), "its 'propensity' is null, not a finite number"),
-        (asked(candidates=[["a"]]), r"its 'candidates' has \['a'\], which is no pair of an id and a score"),
-        (asked(besides="a"), "its 'besides' is \"a\", not a list of texts"),
-        (asked(features="%"), "its 'features' is no base64"),
-        (asked(features="", input=None), "features of 0 bytes where 8 are expected"),
-        (told(offset=0), "its 'offset' is 0, not a whole number from 1"),
-        (told(offset=2**63), "not a whole number from 1"),
-        (told(reward=1.5), "its 'reward' is 1.5, not from 0 to 1"),
-        (told(at=5), "its 'at' is 5, which is no time since 1970"),
-        (told(at=[1]), r"its 'at' is '\[1\]', which is neither a number nor a time"),
-        (told(kind=["label"]), r"is an event of an unknown kind, \['label'\]"),
-        (told(kind="retraction"), "it retracts nothing: its 'target' is null"),
-        (told(target={"offset": 1, "event": "[]"}), "its 'target' is no event: its 'event' is"),
-        (told(target={"offset": 1, "event": "[" * 100_000}), "its 'target'"),
-        (told(about=None), "it names no prediction"),
-        ({**asked(), **told()}, "is both a prediction and an event"),
+        (prediction(id=""), "its 'id' is empty"),
+        (prediction(feedback_count=True), "its 'feedback_count' is true, not a whole number from 0"),
+        (prediction(version="1"), "its 'version' is \"1\", not a whole number from 0"),
+        (prediction(propensity=None), "its 'propensity' is null, not a finite number"),
+        (prediction(candidates=[["a"]]), r"its 'candidates' has \['a'\], which is no pair of an id and a score"),
+        (prediction(exclude="a"), "its 'exclude' is \"a\", not a list of texts"),
+        (prediction(features="%"), "its 'features' is no base64"),
+        (prediction(features="", input=None), "features of 0 bytes where 8 are expected"),
+        (event(offset=0), "its 'offset' is 0, not a whole number from 1"),
+        (event(offset=2**63), "not a whole number from 1"),
+        (event(reward=1.5), "its 'reward' is 1.5, not from 0 to 1"),
+        (event(created_at=5), "its 'created_at' is 5, which is no time since 1970"),
+        (event(created_at=[1]), r"its 'created_at' is '\[1\]', which is neither a number nor a time"),
+        (event(kind=["label"]), r"is an event of an unknown kind, \['label'\]"),
+        (event(kind="retraction"), "it retracts nothing: its 'target' is null"),
+        (event(target={"offset": 1, "event": "[]"}), "its 'target' is no event: its 'event' is"),
+        (event(target={"offset": 1, "event": "[" * 100_000}), "its 'target'"),
+        (event(prediction_id=None), r"it names no prediction \('prediction_id'\)"),
+        ({**prediction(), **event()}, "is both a prediction and an event"),
         ({}, "is neither a prediction nor an event: nothing"),
     ],
 )
 def test_a_line_that_cannot_be_used_says_what_is_wrong(line: dict[str, Any], sentence: str) -> None:
     with pytest.raises(BadInput, match=f"log, line 7 .*{sentence}"):
         parse(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (prediction(feedback_count=True), "its 'told' is true, not a whole number from 0"),
+        (prediction(exclude="a"), "its 'besides' is \"a\", not a list of texts"),
+        (event(created_at=5), "its 'at' is 5, which is no time since 1970"),
+        (event(refusal=5), "its 'refused' is 5, not a text"),
+        (event(prediction_id=None), r"it names no prediction \('about'\)"),
+        ({"prediction": 5}, "its 'asked' is 5, not an object"),
+    ],
+)
+def test_what_is_wrong_in_a_log_of_version_2_is_said_with_its_own_keys(line: dict[str, Any], sentence: str) -> None:
+    header = write_version_2({**HEADER, "event_count": 0})
+    lines, bad = read(write_version_2(line), write_version_2(event(1)), header=header)
+    assert [line.entry.offset for line in lines] == [1]
+    assert re.search(rf"log, line 2 is not a line of online-log/2: {sentence}", bad.first[0])
+
+
+def test_keys_of_version_3_are_unknown_in_a_log_of_version_2() -> None:
+    _, bad = read(event(1), header=write_version_2(HEADER))
+    assert bad.first[0].startswith("log, line 2 is neither a prediction nor an event: 'event'")
+
+
+def test_a_log_of_version_2_says_the_same_as_its_twin() -> None:
+    lines = [
+        prediction(exclude=["b"], feedback_count=2),
+        event(1, created_at="2026-05-04T08:00:00+00:00", refusal="odd"),
+    ]
+    header = {**HEADER, "event_count": 3, "prediction_count": 2}
+    former = parse_header(json.dumps(write_version_2(header)), "log")
+    read_former, bad_former = read(*map(write_version_2, lines), header=former)
+    read_new, bad_new = read(*lines, header=header)
+    assert read_former == read_new and bad_former == bad_new and bad_new.gaps.events == 2
 
 
 @pytest.mark.parametrize(
@@ -83,38 +138,40 @@ def test_a_line_that_cannot_be_used_says_what_is_wrong(line: dict[str, Any], sen
     ],
 )
 def test_an_instant_of_a_log_has_a_zone(at: Any, read_at: str | None) -> None:
-    assert parse(told(at=at)).at == read_at
+    assert parse(event(created_at=at)).at == read_at
 
 
 def test_each_field_of_instants_has_one_unit() -> None:
-    lines, bad = read(told(1, at=1_777_881_600), told(2, at=1_777_881_600_000), told(3, at=1_777_881_700))
+    lines, bad = read(
+        event(1, created_at=1_777_881_600), event(2, created_at=1_777_881_600_000), event(3, created_at=1_777_881_700)
+    )
     assert [line.entry.offset for line in lines] == [1, 3]
     assert bad.first == [
-        "log, line 3 is not a line of online-log/2: its 'at' is 1777881600000, which is in milliseconds, below values in seconds"
+        "log, line 3 is not a line of online-log/3: its 'created_at' is 1777881600000, which is in milliseconds, below values in seconds"
     ]
 
 
 def test_a_retraction_keeps_the_event_that_it_takes_back() -> None:
-    event = Event("e1", "label", b"\0" * 8, "a", target=None, holder=3)
-    target = {"offset": 1, "event": event.body()}
-    line = parse(told(2, kind="retraction", target=target, features=FEATURES))
-    assert isinstance(line, LoggedEvent) and line.entry.event.target == Target(1, event)
+    given = Event("e1", "label", b"\0" * 8, "a", target=None, holder=3)
+    target = {"offset": 1, "event": given.body()}
+    line = parse(event(2, kind="retraction", target=target, features=FEATURES))
+    assert isinstance(line, LoggedEvent) and line.entry.event.target == Target(1, given)
 
 
 def test_an_event_keeps_whose_feedback_it_is() -> None:
     """Sums of a device are judged without its own feedback, in a replay as in the service."""
-    line = parse(told(holder=3))
+    line = parse(event(holder=3))
     assert isinstance(line, LoggedEvent) and line.entry.event.holder == 3
 
 
 def test_an_event_that_comes_again_at_another_offset_counts_once() -> None:
-    lines, bad = read(asked(), told(1), told(2, id="e1"), told(3))
+    lines, bad = read(prediction(), event(1), event(2, id="e1"), event(3))
     assert [line.entry.offset for line in lines[1:]] == [1, 3]
     assert (bad.count, bad.gaps) == (0, LogGaps(repeated=1))
 
 
 def test_gaps_are_counted_up_to_the_number_in_the_header() -> None:
-    _, bad = read(told(3), told(4), told(8), header={**HEADER, "told": 10, "asked": 1})
+    _, bad = read(event(3), event(4), event(8), header={**HEADER, "event_count": 10, "prediction_count": 1})
     assert (bad.count, bad.gaps) == (0, LogGaps(events=7, first=1, predictions=1))
 
 
@@ -125,12 +182,12 @@ def test_gaps_are_counted_up_to_the_number_in_the_header() -> None:
         ({"options": []}, "its 'options' is a list, not an object"),
         ({"options": {"size": "wide"}}, "its 'options' cannot be used: invalid literal"),
         ({"drift": "often"}, "its 'drift' is \"often\", not one of off, watch, act"),
-        ({"told": "many"}, "its 'told' is \"many\", not a whole number from 0"),
+        ({"event_count": "many"}, "its 'event_count' is \"many\", not a whole number from 0"),
     ],
 )
 def test_a_header_that_cannot_be_used_says_what_is_wrong(header: dict[str, Any], sentence: str) -> None:
     with pytest.raises(
-        BadInput, match=rf"log, line 1 is no header of online-log/2: .*{sentence}.*; export the log again"
+        BadInput, match=rf"log, line 1 is no header of online-log/3: .*{sentence}.*; export the log again"
     ):
         parse_header(json.dumps({**HEADER, **header}), "log")
 

@@ -122,7 +122,9 @@ def test_an_invalid_parquet_file_is_reported(tmp_path: Path) -> None:
 
 def test_a_log_of_an_older_format_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text('{"format": "online-log/1", "kind": "classifier"}\n')
-    with pytest.raises(BadInput, match="is an online-log/1; this release reads online-log/2: export it again"):
+    with pytest.raises(
+        BadInput, match="is an online-log/1; this release reads online-log/3 and online-log/2: export it again"
+    ):
         open_source(str(tmp_path / "log.jsonl"))
 
 

@@ -21,20 +21,20 @@ from online.plugins.off_policy.logged_decisions import (
     read_decision_log,
 )
 
-HEADER = {"format": "online-log/2", "model": "chat", "kind": "ranker", "options": {}, "feature_epoch": "minilm"}
+HEADER = {"format": "online-log/3", "model": "chat", "kind": "ranker", "options": {}, "feature_epoch": "minilm"}
 FEATURES = base64.b64encode(bytes(384)).decode()
 
 
 def prediction_line(id: str, choice: str | None, propensity: float = 0.5, event_count: int = 1) -> dict[str, Any]:
     answer = {"version": 1, "learned_until": 0, "choice": choice, "propensity": propensity}
     candidates = [["a", 0.9], ["b", 0.1]]
-    caller = {"user": None, "at": None}
+    caller = {"user": None, "created_at": None}
     return {
-        "asked": {
+        "prediction": {
             "id": id,
             "input": "?",
             "features": FEATURES,
-            "told": event_count,
+            "feedback_count": event_count,
             **answer,
             "candidates": candidates,
         }
@@ -44,13 +44,15 @@ def prediction_line(id: str, choice: str | None, propensity: float = 0.5, event_
 
 def event_line(offset: int, about: str | None, kind: str, label: str = "", reward: float = 1.0) -> dict[str, Any]:
     event = {"id": f"e{offset}", "kind": kind, "label": label, "text": "", "reward": reward, "choice": None}
-    return {"told": {"offset": offset, **event, "target": None, "about": about, "user": None, "at": None}}
+    return {
+        "event": {"offset": offset, **event, "target": None, "prediction_id": about, "user": None, "created_at": None}
+    }
 
 
 def retraction_line(offset: int, line: dict[str, Any]) -> dict[str, Any]:
     retraction = event_line(offset, None, "retraction")
-    event = {name: line["told"][name] for name in ("id", "kind", "label", "text", "reward", "choice", "target")}
-    retraction["told"]["target"] = {"offset": line["told"]["offset"], "event": json.dumps(event)}
+    event = {name: line["event"][name] for name in ("id", "kind", "label", "text", "reward", "choice", "target")}
+    retraction["event"]["target"] = {"offset": line["event"]["offset"], "event": json.dumps(event)}
     return retraction
 
 

@@ -54,7 +54,7 @@ def test_corrections_with_scopes_are_learned_retracted_exported_and_replayed(sta
     log = tmp_path / "log.jsonl"
     exported = run_online("log", "export", "--state", str(service.state), "--model", "chat", "--output", str(log))
     assert exported.returncode == 0, exported.stderr
-    assert [json.loads(line)["told"].get("scope") for line in log.read_text().splitlines() if '"scope"' in line]
+    assert [json.loads(line)["event"].get("scope") for line in log.read_text().splitlines() if '"scope"' in line]
     replayed = run_online("replay", str(log), "--model", "ranker", "--json")
     assert replayed.returncode == 0, replayed.stderr
     manifests = [json.loads(path.read_text()) for path in service.state.glob("**/manifest.json")]
@@ -94,6 +94,6 @@ def test_a_line_of_a_log_keeps_the_scope_and_refuses_an_unknown_one() -> None:
     line = render_event({**row, "user": None, "created_at": None}, {})
     read = LineParser("log").parse(line, 1)
     assert isinstance(read, LoggedEvent) and read.complete().event == event
-    line["told"]["scope"] = "town"
+    line["event"]["scope"] = "town"
     with pytest.raises(BadInput, match="it may be reply or question"):
         LineParser("log").parse(line, 1)

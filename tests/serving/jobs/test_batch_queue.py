@@ -136,7 +136,7 @@ def test_answers_of_a_job_are_not_recorded(service: Service, folder: Path) -> No
     out = folder / "log.jsonl"
     where = ("--state", str(folder / "state"), "--config", str(folder / "state.toml"), "--model", "vec")
     assert run_online("log", "export", *where, "--output", str(out)).returncode == 0
-    assert not [line for line in out.read_text().splitlines() if line.startswith('{"asked"')]
+    assert not [line for line in out.read_text().splitlines() if line.startswith('{"prediction"')]
 
 
 @pytest.mark.parametrize(

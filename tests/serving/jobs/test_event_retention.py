@@ -134,8 +134,8 @@ def test_a_later_opinion_about_the_same_prediction_stays_learnable(scene: Expiry
     path = scene.workspace.state / "log.jsonl"
     LogExport(scene.workspace, scene.workspace.settings.models[0]).write(path, lambda done, total: None)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    told = lines[-1]["told"]
-    assert (told["id"], "about" in told, bool(told["features"])) == ("second", False, True)
+    event = lines[-1]["event"]
+    assert (event["id"], "prediction_id" in event, bool(event["features"])) == ("second", False, True)
 
 
 def test_a_replay_says_from_which_offset_on_contents_exist(scene: ExpiryScene, tmp_path: Path) -> None:

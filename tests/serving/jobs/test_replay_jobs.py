@@ -225,7 +225,7 @@ def test_code_named_by_an_uploaded_log_or_its_request_is_not_run(service: Servic
     row = json.dumps({"input": [1.0, 2.0], "label": "a"}).encode()
     assert "'network' of an uploaded tower must be mlp or cnn" in failure(service, row, model="tower:network=os:abort")
     header = {
-        "format": "online-log/2",
+        "format": "online-log/3",
         "model": "m",
         "kind": "tower",
         "options": {"input": "vector", "size": 2, "network": "os:abort"},
@@ -249,7 +249,7 @@ def test_an_estimator_or_a_class_named_by_an_upload_is_not_run(start: Start, tmp
         params = json.dumps(mkdir["params"])
         sent = failure(service, row, model=f"{kind}:estimator=os:mkdir,params={params}")
         assert "option 'estimator' must be one of" in sent
-        header = {"format": "online-log/2", "model": "m", "drift": "watch", "feature_epoch": ""}
+        header = {"format": "online-log/3", "model": "m", "drift": "watch", "feature_epoch": ""}
         for options in (mkdir, {"challenger": {"kind": kind, "options": mkdir}}):
             line = json.dumps({**header, "kind": kind, "options": options}).encode()
             assert "option 'estimator' must be one of" in failure(service, line)
