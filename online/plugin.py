@@ -18,11 +18,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from fastapi import FastAPI, Request
     from pydantic import BaseModel
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import Connection
     from typer import Typer
 
     from online.api.routes import Router
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from online.serving.parts import ModelPart, ServicePart
     from online.serving.runtime import Runtime
     from online.snapshots import Snapshots
+    from online.store.database.tables import TableGroup
     from online.store.erasure.log import Erased
     from online.telemetry import MetricsPart
     from online.workspace import Workspace
@@ -59,13 +58,9 @@ class Plugin:
         """Kinds of models, each with the module and class that `create` imports."""
         return ()
 
-    def tables(self) -> "Iterable[Table]":
-        """Tables of the store, in the metadata of SQLModel. A plugin with a table also overrides `forget_user`."""
+    def tables(self) -> "Iterable[TableGroup]":
+        """Tables of the store, with their migrations. A plugin with a table also overrides `forget_user`."""
         return ()
-
-    def migrations(self) -> "Path | None":
-        """The folder of Alembic revisions that create and change the tables, on a branch that has the name of the plugin."""
-        return None
 
     def forget_user(self, connection: "Connection", erased: "Erased") -> None:
         """Delete what the tables keep of an erased user, in the transaction of the erasure. A repetition changes nothing."""

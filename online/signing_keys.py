@@ -5,8 +5,7 @@
     sign(purpose, message) -> "<key id>.<signature>" -> check(purpose, message, signature)
 
 Each purpose has keys of its own, so that what is signed for one is never valid for another. A rotation replaces the file; every
-process that has it open reads it again within a second. In a state folder of release 0.1 the first keys for links and river
-states are derived from its file `secret`, as that release derived them: what it signed stays valid until the keys are rotated.
+process that has it open reads it again within a second.
 """
 
 import fcntl
@@ -45,8 +44,7 @@ REFRESH_S = 1.0  # the longest time until a process notices that keys were rotat
 class SigningKey:
     """One key. The secret is 32 bytes in hexadecimal.
 
-    retired_at: when it stopped signing. expires_at: when it stops verifying; None for a key that does not. is_legacy: the key is
-    derived from the secret of a state folder of release 0.1, whose signatures name no key.
+    retired_at: when it stopped signing. expires_at: when it stops verifying; None for a key that does not.
     """
 
     id: str
@@ -54,7 +52,6 @@ class SigningKey:
     created_at: str
     retired_at: str | None = None
     expires_at: str | None = None
-    is_legacy: bool = False
 
     def is_valid(self, at: float) -> bool:
         return self.expires_at is None or at < datetime.fromisoformat(self.expires_at).timestamp()
@@ -106,31 +103,17 @@ class SigningKeys:
             return False
         return hmac.compare_digest(f"{id}.{compute_signature(key, message)}".encode(), signature.encode())
 
-    def check_legacy(self, purpose: str, message: bytes, signature: str) -> bool:
-        """Whether release 0.1 has signed the message, in this state folder. Never after a rotation."""
-        self.refresh()
-        newest = self._table[purpose][-1]
-        if not newest.is_legacy:
-            return False
-        return hmac.compare_digest(compute_signature(newest, message).encode(), signature.encode())
-
     def valid_keys(self, purpose: str) -> list[SigningKey]:
         """The keys that verify, the newest first. For a reader that cannot call `check`."""
         self.refresh()
         return [key for key in reversed(self._table[purpose]) if key.is_valid(self._clock())]
 
     def derive_keys(self, purpose: str, subject: str) -> str:
-        """Keys bound to a subject, such as a model: "ID:HEX ID:HEX", the newest first, the only one to sign.
-
-        In a folder of release 0.1 its own key, which was bound to nothing and has no id, follows while it verifies.
-        """
-        keys = self.valid_keys(purpose)
-        bound = [f"{key.id}:{hmac.digest(bytes.fromhex(key.secret), subject.encode(), 'sha256').hex()}" for key in keys]
-        return " ".join([*bound, *(key.secret for key in keys if key.is_legacy)])
-
-    def has_legacy_key(self, purpose: str) -> bool:
-        """Whether what release 0.1 signed is still valid."""
-        return any(key.is_legacy for key in self.valid_keys(purpose))
+        """Keys bound to a subject, such as a model: "ID:HEX ID:HEX", the newest first, the only one to sign."""
+        return " ".join(
+            f"{key.id}:{hmac.digest(bytes.fromhex(key.secret), subject.encode(), 'sha256').hex()}"
+            for key in self.valid_keys(purpose)
+        )
 
     def rotate(self, purposes: Sequence[str] = (), grace_days: float | None = None) -> list[RotatedKey]:
         """Add a new key for each purpose (without any: for all of them), which signs from now on.
@@ -179,8 +162,7 @@ class SigningKeys:
             table = self._read()[0] if self.path.exists() else {}
             missing = [purpose for purpose in PURPOSES if purpose not in table]
             if missing:
-                legacy = derive_legacy_keys(self.path.with_name("secret"), at)
-                self._write(table | {purpose: [legacy.get(purpose) or create_key(at)] for purpose in missing})
+                self._write(table | {purpose: [create_key(at)] for purpose in missing})
 
     def _load(self) -> None:
         self._table, self._stamp = self._read()
@@ -244,23 +226,6 @@ def retire(keys: Sequence[SigningKey], at: float, expires_at: str | None) -> lis
         for key in keys
     ]
     return [key for key in retired if key.is_valid(at)]
-
-
-def derive_legacy_keys(path: Path, at: float) -> dict[str, SigningKey]:
-    """The keys of release 0.1, from its file `secret`; none without that file. Raises SetupError."""
-    if not path.exists():
-        return {}
-    secret = path.read_text().strip()
-    if not is_secret(secret):
-        raise SetupError(
-            f"the file {path} is damaged; restore it from a backup, or delete it: river models then learn again from the log"
-        )
-    links = hmac.digest(bytes.fromhex(secret), b"feedback links", "sha256").hex()
-    created_at = format_instant(at)
-    return {
-        purpose: SigningKey(secrets.token_hex(4), key, created_at, is_legacy=True)
-        for purpose, key in (("links", links), ("river", secret))
-    }
 
 
 def parse_table(document: Any) -> KeyTable:

@@ -7,7 +7,6 @@
 <state>/encoders/                  tuned text encoders, each named by its sha256
 <state>/keys.json                  keys that sign links, cookies, river states, entries in Redis, ...
 <state>/audit.head                 the newest entry of the audit log
-<state>/secret                     what release 0.1 signed with
 <state>/encoders/<model>.next      names the encoder that is about to be adopted
 <state>/reports/<model>/           reports on its log: <last offset>.html, and <last offset>.de.html in German
 <state>/replays/<id>/              an uploaded log until its replay is done; then the report
@@ -32,7 +31,7 @@ from online.io.atomic import replace_file
 from online.io.cache import cache_folder
 from online.io.private import make_private
 from online.io.wakeup import Wakeup
-from online.models import KINDS, Encoder, admit_all, challenger_of, encoder_options, recipe, state_is_signed
+from online.models import Encoder, admit_all, challenger_of, encoder_options, state_is_signed
 from online.models.encoders.factory import create_encoder
 from online.models.encoders.text import with_encoder
 from online.settings import ModelSettings, Settings
@@ -60,13 +59,14 @@ class Workspace:
             self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._check_is_writable()
             make_private(self.state)
+        except OSError as error:
+            raise self._describe(error) from None
+        self._admit_own_kinds()
+        self.store = Store(settings.store_url)  # before the keys: it refuses what another version wrote
+        try:
             self.keys = SigningKeys(self.state)
         except OSError as error:
-            raise SetupError(
-                f"the state folder {settings.state} is not writable: {error.strerror}; choose another with --state"
-            ) from None
-        self._admit_own_kinds()
-        self.store = Store(settings.store_url)
+            raise self._describe(error) from None
         self._load_encoder = lru_cache(maxsize=8)(self._create_encoder)
         self.audit = AuditLog(self.store, self.state, self.keys)
 
@@ -76,6 +76,11 @@ class Workspace:
             admit_all((model.kind, model.options) for model in self.settings.models)
         except ValueError as error:
             raise SetupError(f"a model of the settings cannot be used: {error}") from None
+
+    def _describe(self, error: OSError) -> SetupError:
+        return SetupError(
+            f"the state folder {self.settings.state} is not writable: {error.strerror}; choose another with --state"
+        )
 
     def _check_is_writable(self) -> None:
         probe = self.state / f".probe.{os.getpid()}"
@@ -118,16 +123,7 @@ class Workspace:
         snapshots = self.snapshots(model.name)
         if not head and not snapshots.versions():
             return model.kind if saved == model.kind else None
-        return saved or self._infer_kind(model, {manifest.recipe for manifest in snapshots.manifests()})
-
-    def _infer_kind(self, model: ModelSettings, recipes: set[str]) -> str | None:
-        """The kind whose recipe with the present options is among those of the snapshots.
-
-        A state folder of release 0.1 does not name the kinds.
-        """
-        options = self.options(model)
-        kinds = (model.kind, *KINDS)
-        return next((kind for kind in kinds if recipe(kind, options) in recipes), None)
+        return saved
 
     @property
     def journal(self) -> Path:
@@ -258,7 +254,7 @@ def snapshots_in(settings: Settings, model: str) -> Snapshots:
 
 def create_seal(keys: SigningKeys) -> Seal:
     """Signs and checks the manifests of models whose states hold pickles."""
-    return Seal(partial(keys.sign, "river"), partial(keys.check, "river"), partial(keys.has_legacy_key, "river"))
+    return Seal(partial(keys.sign, "river"), partial(keys.check, "river"))
 
 
 def is_signed(model: ModelSettings) -> bool:

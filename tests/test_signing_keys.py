@@ -1,7 +1,5 @@
-"""Signing keys: separate for each purpose, rotated beside running services, and compatible with release 0.1."""
+"""Signing keys: separate for each purpose and rotated beside running services."""
 
-import hashlib
-import hmac
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -11,8 +9,6 @@ import pytest
 
 from online.errors import SetupError
 from online.signing_keys import DAY_S, PURPOSES, REFRESH_S, SigningKeys, rotate_signing_keys
-
-SECRET = "5e" * 32  # of a state folder of release 0.1
 
 
 class Clock:
@@ -121,22 +117,6 @@ def test_a_rotation_reaches_running_processes_within_a_second(keys: SigningKeys,
 def test_a_signature_of_a_key_that_was_just_created_verifies(keys: SigningKeys, tmp_path: Path) -> None:
     rotate_signing_keys(tmp_path)
     assert keys.check("links", b"chat/1", SigningKeys(tmp_path).sign("links", b"chat/1"))
-
-
-def test_a_new_folder_accepts_no_signature_without_a_key_id(keys: SigningKeys) -> None:
-    digits = keys.sign("links", b"chat/1").partition(".")[2]
-    assert not keys.check_legacy("links", b"chat/1", digits)
-
-
-def test_an_old_folder_accepts_what_release_0_1_signed_until_its_keys_are_rotated(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text(SECRET)
-    links = hmac.digest(bytes.fromhex(SECRET), b"feedback links", "sha256")
-    old = hmac.new(links, b"chat/1", hashlib.sha256).hexdigest()[:32]
-    keys = SigningKeys(tmp_path)
-    assert keys.check_legacy("links", b"chat/1", old) and not keys.check_legacy("links", b"chat/2", old)
-    assert keys.valid_keys("river")[0].secret == SECRET and keys.valid_keys("cookies")[0].secret != SECRET
-    keys.rotate(["links"])
-    assert not keys.check_legacy("links", b"chat/1", old)
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"format": 2}', '{"format": 1, "purposes": {"links": []}}'])

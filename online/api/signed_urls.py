@@ -50,21 +50,17 @@ class SignedUrls:
         return self.keys.sign(PURPOSE, build_message(model, prediction_id, expires, issuer))
 
     def check(self, model: str, prediction_id: str, expires: int | None, issuer: str, signature: str) -> None:
-        """Raises LinkInvalid or LinkExpired. expires: None for a URL of release 0.1, which is valid until the keys are rotated."""
-        if not self._is_signed(model, prediction_id, expires, issuer, signature):
+        """Raises LinkInvalid or LinkExpired. expires: None for a URL that was cut off."""
+        message = build_message(model, prediction_id, expires, issuer)
+        if expires is None or not self.keys.check(PURPOSE, message, signature):
             raise LinkInvalid(
                 "the signature of this feedback URL is not valid for its model and prediction: the URL was changed or cut "
                 "off, its key was rotated, or another service created it; use the feedback_url of the answer"
             )
-        if expires is not None and expires < self._clock():
+        if expires < self._clock():
             raise LinkExpired(
                 f"this feedback URL expired on {datetime.fromtimestamp(expires, UTC):%Y-%m-%d}; ask again"
             )
-
-    def _is_signed(self, model: str, prediction_id: str, expires: int | None, issuer: str, signature: str) -> bool:
-        if expires is None and not issuer:
-            return self.keys.check_legacy(PURPOSE, f"{model}/{prediction_id}".encode(), signature)
-        return self.keys.check(PURPOSE, build_message(model, prediction_id, expires, issuer), signature)
 
     def create(self, request: Request, model: str, prediction_ids: Sequence[str]) -> list[str]:
         """A URL for each prediction.
@@ -88,10 +84,7 @@ class SignedUrls:
 
 
 def build_message(model: str, prediction_id: str, expires: int | None, issuer: str) -> bytes:
-    """What is signed. No model's name contains a line break, so it is nothing that release 0.1 has signed.
-
-    issuer: "" also in a URL of an earlier release, which named none.
-    """
+    """What is signed. issuer: "" for a visitor."""
     return "\n".join([str(expires), f"{model}/{prediction_id}", *([issuer] if issuer else [])]).encode()
 
 

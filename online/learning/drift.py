@@ -163,15 +163,14 @@ class DriftMonitor:
     def restore(self, part: Part) -> None:
         meta = unpack_json(part.tensors["meta"])
         self.losses.restore(meta["losses"])
-        if self.numbers is not None and "numbers" in meta:  # not in a snapshot of an earlier release
+        if self.numbers is not None:
             self.numbers.restore(meta["numbers"])
         for label, numbers in meta["classes"]:
             self.classes[label] = Adwin(CLASS_DELTA, clock=0)
             self.classes[label].restore(numbers)
         self.alarms, self.alarm_count = [Alarm(**alarm) for alarm in meta["alarms"]], meta["told"]
-        self.raised = [Alarm(**alarm) for alarm in meta.get("raised", meta["alarms"])]
-        if "soon" in meta:  # not in a snapshot of an earlier release
-            self.soon.restore(meta["soon"])
+        self.raised = [Alarm(**alarm) for alarm in meta["raised"]]
+        self.soon.restore(meta["soon"])
         if self.features is not None:
             self.features.restore(part.tensors)
 

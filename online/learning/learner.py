@@ -223,9 +223,7 @@ class Learner:
             return False
         self.training.learned_until = loaded.manifest.learned_until
         self.training.missing_until = missing_until(loaded.manifest.metrics)
-        self.training.log_digest = loaded.manifest.log_digest or self.log_identity.load_digest(
-            self.training.learned_until
-        )
+        self.training.log_digest = loaded.manifest.log_digest
         self.counts.load(dict(loaded.manifest.metrics))
         return True
 

@@ -26,12 +26,6 @@ class LogIdentity:
     def __init__(self, snapshots: Snapshots, store: Store, recipe: str) -> None:
         self.snapshots, self.store, self.recipe = snapshots, store, recipe
 
-    def load_digest(self, offset: int) -> str:
-        """Return the digest of the log up to an offset; "" if the log has no such entry. Raises Unavailable."""
-        model = self.snapshots.model
-        found: dict[int, str] = self.store.read(lambda connection: load_digests(connection, model, [offset]))
-        return found.get(offset, "")
-
     def set_aside_foreign(self) -> SetAside | None:
         """Set aside every version that was learned from another log; None if there is none. Raises Unavailable."""
         manifests, model = self.snapshots.manifests(), self.snapshots.model

@@ -44,13 +44,13 @@ class Finding(Wire):
 
     level: Literal["good", "attention", "unclear"]
     sentence: str
-    language: Language = Field("en", description="Of the sentence. A report of an older release is in English only.")
+    language: Language = Field("en", description="Of the sentence.")
 
 
 class ReportEntry(Wire):
     until: int = Field(description="The last offset that it covers.")
     made_at: str
-    finding: Finding | None = Field(description="null: the report was made by an older release.")
+    finding: Finding | None = Field(description="null: the page is gone.")
 
 
 class ReportState(Wire):

@@ -123,7 +123,7 @@ class SnapshotFolder:
             return []
 
     def is_on_disk(self, version: int) -> bool:
-        """Whether the files of a version survive a loss of power. False for versions of releases that did not note it."""
+        """Whether the files of a version survive a loss of power."""
         return (self.folder / str(version) / ON_DISK).exists()
 
     def manifest(self, version: int) -> Manifest:
@@ -156,8 +156,6 @@ class SnapshotFolder:
         try:
             signature = (self.folder / str(version) / SIGNATURE).read_text(errors="replace")
         except FileNotFoundError:
-            if seal.accepts_unsigned():
-                return
             signature = ""
         if not seal.check(self._sealed_message(version, manifest), signature):
             raise CorruptSnapshot(

@@ -25,7 +25,7 @@ class Manifest:
     state_sha256: digest of what was learned; weights_sha256: of the files that a server loads.
     recipe: digest of the model's kind and options. determinism_domain: where the same log gives the
     same bits; empty for exact statistics, which give them everywhere. log_digest: of the log at
-    learned_until; empty in snapshots of earlier releases, and of an empty log.
+    learned_until; empty for an empty log.
     """
 
     model: str
@@ -53,14 +53,10 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """Signs the manifests of one model, so that no file can be moved from one version or model to another.
-
-    accepts_unsigned: whether a version without a signature is accepted, as release 0.1 wrote it.
-    """
+    """Signs the manifests of one model, so that no file can be moved from one version or model to another."""
 
     sign: Callable[[bytes], str]
     check: Callable[[bytes, str], bool]
-    accepts_unsigned: Callable[[], bool]
 
 
 def digest_files(files: Mapping[str, SnapshotFile]) -> str:

@@ -143,16 +143,9 @@ class SetAsideVersions(VersionLabels):
 
 
 def find_foreign(manifests: Sequence[Manifest], head: int, digests: dict[int, str]) -> list[Manifest]:
-    """Return the manifests of another log, newest first.
-
-    digests: of the log at their offsets. A snapshot of an earlier release has no digest: it is accepted while all
-    others are of this log; otherwise only if a later one that is of this log shows that it is too.
-    """
+    """Return the manifests of another log, newest first. digests: of the log at their offsets."""
     learned = [manifest for manifest in manifests if manifest.learned_until]
-    matching = [each for each in learned if each.log_digest and digests.get(each.learned_until) == each.log_digest]
-    known = {each.version for each in matching}
-    foreign = [each for each in learned if each.learned_until > head or (each.log_digest and each.version not in known)]
-    if foreign:
-        sure_until = max((each.learned_until for each in matching), default=0)
-        foreign += [each for each in learned if not each.log_digest and sure_until < each.learned_until <= head]
+    foreign = [
+        each for each in learned if each.learned_until > head or digests.get(each.learned_until) != each.log_digest
+    ]
     return sorted(foreign, key=lambda each: each.version, reverse=True)

@@ -11,6 +11,8 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Index, delete, func, insert, select, update
 from sqlmodel import Field, SQLModel
 
+from online.store.database.tables import MIGRATIONS, TableGroup
+
 CohortState = Literal["joining", "sharing", "masking", "unmasking", "adding", "done", "failed"]
 ENDED: tuple[CohortState, ...] = ("done", "failed")
 
@@ -59,6 +61,7 @@ class CohortMessageRow(SQLModel, table=True):
 
 COHORTS: Any = CohortRow.__table__  # type: ignore[attr-defined]
 COHORT_MESSAGES: Any = CohortMessageRow.__table__  # type: ignore[attr-defined]
+COHORT_TABLES = TableGroup("cohorts", (COHORTS, COHORT_MESSAGES), ("1",), MIGRATIONS / "cohorts")
 
 
 def add_cohort(connection: Connection, row: CohortRow) -> None:

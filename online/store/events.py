@@ -49,7 +49,7 @@ class EventRow(SQLModel, table=True):
     an operator who retired or restored a reply or a class. feedback_id: the feedback that brought the
     event along, for a reply, a restore or a retraction; None for the feedback's own event, which has
     the feedback's id. target_offset: the event that a retraction takes back. digest: of the log up to here.
-    created_at: of a change of the repertoire; None for feedback, which has its own, and for changes by earlier releases.
+    created_at: of a change of the repertoire; None for feedback, which has its own.
     """
 
     __tablename__ = "event"
@@ -66,11 +66,11 @@ class EventRow(SQLModel, table=True):
     label: str = Field(index=True)
     features: bytes
     body: str
-    kind: str = Field(sa_column_kwargs={"server_default": ""})
-    source: str = Field(sa_column_kwargs={"server_default": "feedback"})
+    kind: str
+    source: str
     feedback_id: str | None = None
     target_offset: int | None = None
-    digest: str = Field(sa_column_kwargs={"server_default": ""})
+    digest: str
     created_at: str | None = None
 
 
@@ -292,9 +292,7 @@ def select_retraction(model: Any, offset: Any) -> Any:
 def derive_event_id(id: str, name: str) -> str:
     """Return the id of a further event of a feedback or a change.
 
-    It differs from every id of a client: those have no '#'.
-
-    Only release 0.1 reads ids, in a store that was downgraded; here columns hold what they mean.
+    It differs from every id of a client: those have no '#'. Nothing reads it: columns hold what it means.
     """
     return f"{id}#{name}"
 

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Index, delete, func, insert, or_, select, upd
 from sqlmodel import Field, SQLModel
 
 from online.store.callers.held_feedback import HELD
+from online.store.database.tables import MIGRATIONS, TableGroup
 from online.store.database.values import ERASED, now
 from online.store.feedback import FEEDBACK
 from online.store.predictions import PREDICTIONS
@@ -94,6 +95,7 @@ ITEMS: Any = InboxItemRow.__table__  # type: ignore[attr-defined]
 ASSIGNMENTS: Any = InboxAssignmentRow.__table__  # type: ignore[attr-defined]
 DECISIONS: Any = InboxDecisionRow.__table__  # type: ignore[attr-defined]
 OUTCOMES: Any = InboxOutcomeRow.__table__  # type: ignore[attr-defined]
+INBOX_TABLES = TableGroup("inbox", (ITEMS, ASSIGNMENTS, DECISIONS, OUTCOMES), ("1",), MIGRATIONS / "inbox")
 
 
 @dataclass(frozen=True, slots=True)

@@ -368,7 +368,7 @@ def test_a_restored_model_answers_and_goes_on_as_the_one_that_was_stored(count: 
     assert leave_out(model) == leave_out(again)
 
 
-def test_a_state_of_an_earlier_release_answers_as_before_and_follows_from_then_on() -> None:
+def test_a_state_of_a_model_that_did_not_follow_answers_as_before_and_follows_from_then_on() -> None:
     examples = moving(1_800)
     earlier = learned(examples[:600], follow=False)
     model = restored(earlier)

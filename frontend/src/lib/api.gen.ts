@@ -3114,7 +3114,7 @@ export interface components {
             sentence: string;
             /**
              * Language
-             * @description Of the sentence. A report of an older release is in English only.
+             * @description Of the sentence.
              * @default en
              * @enum {string}
              */
@@ -4548,7 +4548,7 @@ export interface components {
             until: number;
             /** Made At */
             made_at: string;
-            /** @description null: the report was made by an older release. */
+            /** @description null: the page is gone. */
             finding: components["schemas"]["Finding"] | null;
         };
         /**

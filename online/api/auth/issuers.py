@@ -2,8 +2,8 @@
 
     caller --name_issuer--> `issuer` of the URL, which is signed --find_grant--> what the holder may do when it is used
 
-A key is named by a digest of its name, which a rotation keeps. Visitors, and URLs of earlier releases, name nobody: what a
-visitor may do follows from the user of the prediction, and any other such URL rates, and teaches only where no key is needed.
+A key is named by a digest of its name, which a rotation keeps. Visitors name nobody: what a visitor may do
+follows from the user of the prediction, and any other such URL rates, and teaches only where no key is needed.
 """
 
 from hashlib import sha256

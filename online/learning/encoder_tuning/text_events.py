@@ -84,7 +84,6 @@ def _parse_text(row: Mapping[str, Any], event: Event, model: str) -> str:
     text = None if stored is None else read_text(json.loads(stored))
     if text is None:
         raise SetupError(
-            f"the log of {model} has no text for offset {row['offset']}: an older release stored only its features, "
-            "which another encoder cannot encode again"
+            f"the log of {model} has no text for offset {row['offset']}, only features, which another encoder cannot encode again"
         )
     return " ".join(text.split())

@@ -254,7 +254,7 @@ class RangeWatch:
         return {"outside": self.outside, "block": self.block, "extents": self.extents, "runs": self.runs, **begins}
 
     def restore(self, memory: dict[str, Any]) -> None:
-        """memory: empty in a state of an earlier release."""
+        """The inverse of `memory`."""
         if not memory:
             return
         self.outside, self.block, self.begins = memory["outside"], memory["block"], memory.get("begins", [])

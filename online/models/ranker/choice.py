@@ -61,7 +61,7 @@ class ReplyChooser:
     texts_RD: the same as rows of length 1. centres_RD: int8, where the questions of each reply lie (likeness.py).
 
     supersessions: of the corrections of scope reply. local_R: replies that are given to single questions only.
-    support: None in a snapshot of an earlier release, from which an optimistic policy chooses the best reply.
+    support: None for a policy that tries nothing.
     """
 
     options: Options
@@ -203,8 +203,9 @@ class ReplyChooser:
 
     def _find_tried(self, scored: ScoredQuestion, plausible: Places) -> int:
         """The reply that the optimistic policy tries: mostly the best one."""
-        if not self.policy.is_optimistic or self.support is None:
+        if not self.policy.is_optimistic:
             return int(plausible[0])
+        assert self.support is not None, "a policy that tries something counts the ratings"
         return find_optimistic_choice(scored, plausible, self.neighbours, self.support, self.policy.optimism)
 
     def _is_unsure(self, chance: float, familiarity: float, lead: float) -> bool:

@@ -17,13 +17,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.contract import Part
 from online.models.encoders.text import quantise
 from online.models.ranker.corrections import Redirection
 from online.models.ranker.exemplars import (
-    QUESTION_SCOPE,
     ExemplarIndex,
-    default_column,
     normalise_rows,
 )
 
@@ -119,13 +116,3 @@ def compute_centres(sums_RD: NDArray[np.int64], described_RD: NDArray[np.int8]) 
     """int8 [R, D]: centres, as features. sums_RD: of the questions that each reply was right for."""
     total_RD = (sums_RD + described_RD).astype(np.float64)
     return quantise(total_RD / np.maximum(np.linalg.norm(total_RD, axis=1, keepdims=True), 1))
-
-
-def gather_centres(chunks: Sequence[Part], described_RD: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Centres from the exemplars, for a snapshot of an earlier release; exemplars that were evicted are left out."""
-    sums_RD = np.zeros(described_RD.shape, np.int64)
-    for part in chunks:
-        scope = part.tensors.get("scope", default_column(part, "scope"))
-        counted = (part.tensors["reward"] > 0) & (scope != QUESTION_SCOPE)
-        np.add.at(sums_RD, part.tensors["reply"][counted], part.tensors["features"][counted])
-    return compute_centres(sums_RD, described_RD)

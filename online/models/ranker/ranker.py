@@ -33,7 +33,7 @@ from online.models.ranker.exemplars import (
     read_exemplars,
     stack_features,
 )
-from online.models.ranker.likeness import compute_centres, gather_centres
+from online.models.ranker.likeness import compute_centres
 from online.models.ranker.options import OPTIONS
 from online.models.ranker.policies import Policy
 from online.models.ranker.replies import Reply
@@ -306,7 +306,7 @@ class Ranker:
             self._resume(state["statistics"].tensors, chunks)
         weights = LinearWeights(solved["matrix"], solved["bias"], solved["active"], solved.get("doubt"))
         neighbours = ExemplarIndex.of(chunks, len(self.replies))
-        centres_RD = solved["centres"] if "centres" in solved else gather_centres(chunks, described_RD)
+        centres_RD = solved["centres"]
         support = None
         if "confirmed" in solved:
             support = Support(solved["confirmed"], float(solved["rejected_ratio"][0]))

@@ -164,7 +164,7 @@ class Standard:
         return {"columns": columns, "watch": self.watch.memory()} if columns else {}
 
     def recall(self, memory: dict[str, Any]) -> None:
-        """memory: empty in a state of an earlier release."""
+        """The inverse of `memory`."""
         self.ranges = Columns(False, self.limit, [Column(*entry) for entry in memory.get("columns", ())])
         self.watch = RangeWatch()
         self.watch.restore(memory.get("watch", {}))

@@ -74,7 +74,7 @@ class RecentWorld:
         return {f"follow_{name}": getattr(parts, name) for name in ("weights", "products", "scalars")}
 
     def restore(self, solved: Tensors, tensors: Tensors | None) -> None:
-        """solved: with the tensors of `serving_tensors`, or without those in a state of an earlier release."""
+        """solved: with the tensors of `serving_tensors`."""
         self.clear()
         names = ("weights", "products", "scalars")
         if "follow_weights" in solved:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from online.plugin import Plugin
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import Connection
     from typer import Typer
 
     from online.api.routes import Router
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from online.plugins.alerts.metrics import AlertMetrics
     from online.plugins.alerts.settings import AlertSettings
     from online.serving.runtime import Runtime
+    from online.store.database.tables import TableGroup
     from online.store.erasure.log import Erased
 
 
@@ -30,11 +31,10 @@ class AlertsPlugin(Plugin):
 
         return AlertMetrics
 
-    def tables(self) -> "Iterable[Table]":
-        from online.plugins.alerts.deliveries import ALERTS, DELIVERIES
-        from online.plugins.alerts.noticed import ALERT_STATES
+    def tables(self) -> "Iterable[TableGroup]":
+        from online.plugins.alerts.tables import ALERT_TABLES
 
-        return ALERT_STATES, ALERTS, DELIVERIES
+        return (ALERT_TABLES,)
 
     def forget_user(self, connection: "Connection", erased: "Erased") -> None:
         from online.plugins.alerts.deliveries import forget_alerts

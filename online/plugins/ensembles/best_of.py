@@ -80,9 +80,6 @@ CONTENDERS: dict[str, Contenders] = {
     "vector": NUMBERS,
     "table": NUMBERS,
 }
-# Members that were in a default set and no longer are. A snapshot with them goes on with the members that it has,
-# so no name of a default member may ever be given to other options.
-FORMER: Contenders = {"line-drifting": {"kind": "logistic", "drift": 1e-5}, "tower": {"kind": "tower"}}
 # Losses that members of the default sets begin with: those that err most while they have seen little.
 HANDICAPS = {"near": 3.0, "near-now": 6.0, "line-now": 12.0, "curve": 3.0, "slda": 1.5, "small-tower": 6.0}
 
@@ -110,15 +107,6 @@ class Standing(Bets):
         """How often it was right lately, in about the last hundred answers."""
         return 100 * self.recent * (1 - FADING) / (1 - FADING**self.seen) if self.seen else 0.0
 
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> "Standing":
-        """The inverse of `asdict`; in a state of an earlier release the vote has one memory, the first."""
-        if "losses" in table:
-            return cls(**table)
-        share = table["right"] / max(table["seen"], 1)
-        recent = share * (1 - FADING ** table["seen"]) / (1 - FADING)
-        return cls(**table, losses=[table["loss"]] * len(MEMORIES), recent=recent)
-
 
 @dataclass(slots=True)
 class Trial:
@@ -131,12 +119,6 @@ class Trial:
     model: Model
     standing: Standing = field(default_factory=Standing)
     other: Standing = field(default_factory=Standing)
-
-
-def find_defaults(input: str, names: Collection[str]) -> Contenders:
-    """The default contenders of a snapshot that names them: those of an earlier release may be others."""
-    known = {**CONTENDERS[input], **FORMER}
-    return {name: own for name, own in known.items() if name in names}
 
 
 def check_untrusted(options: Options) -> None:
@@ -398,7 +380,7 @@ class BestOf:
 
     def fingerprint(self) -> str:
         table = self._table()
-        if self.roster.scored < GRACE:  # the hash is that of releases without rest and with one memory
+        if self.roster.scored < GRACE:  # nothing may rest yet: the hash is that of the standings alone
             del table["roster"], table["memories"]
             for standing in _list_standings(table):
                 del standing["losses"], standing["recent"]
@@ -433,13 +415,13 @@ class BestOf:
 
     def restore(self, state: State) -> None:
         table = unpack_json(state["table"].tensors["table"])
-        self._set_contenders(self.options["contenders"] or find_defaults(self.input, table["standings"]))
+        self._set_contenders(self.options["contenders"] or CONTENDERS[self.input])
         self.served, self.trial = table["served"], None
         self.standings = {
-            name: Standing.from_table(table["standings"][name]) for name in self.standings
+            name: Standing(**table["standings"][name]) for name in self.standings
         }  # in the order of the options
-        self.memories.errors = table.get("memories") or MemoryChoice().errors
-        self.roster.restore(table.get("roster", {}))
+        self.memories.errors = table["memories"]
+        self.roster.restore(table["roster"])
         self._forget_answers()
         for name, model in self.models.items():
             if parts := extract_parts(name, state):
@@ -448,7 +430,7 @@ class BestOf:
             self.recent = [bytes.fromhex(features) for features in unpack_json(state["memory"].tensors["recent"])]
             if table["trial"]:
                 of, standing, other = table["trial"]
-                records = Standing.from_table(standing), Standing.from_table(other)
+                records = Standing(**standing), Standing(**other)
                 self.trial = Trial(of, self._create_member(of), *records)
                 self.trial.model.restore(extract_parts(CHALLENGER, state))
 

@@ -84,9 +84,9 @@ class Roster:
         return {"scored": self.scored, "resting": sorted(self.resting), "doubts": doubts}
 
     def restore(self, table: Mapping[str, Any]) -> None:
-        """The inverse of `table`. A table without one, of an earlier release: all are awake."""
-        self.scored, self.resting = table.get("scored", 0), frozenset(table.get("resting", ()))
-        self.doubts = {name: Bets(table.get("doubts", {}).get(name) or Bets().wealth) for name in self.names}
+        """The inverse of `table`."""
+        self.scored, self.resting = table["scored"], frozenset(table["resting"])
+        self.doubts = {name: Bets(table["doubts"][name]) for name in self.names}
 
 
 def begins_stretch(scored: int) -> bool:

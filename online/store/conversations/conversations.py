@@ -18,7 +18,6 @@ from sqlalchemy import (
     and_,
     cast,
     delete,
-    false,
     func,
     insert,
     or_,
@@ -55,8 +54,8 @@ class ConversationRow(SQLModel, table=True):
     title: str
     created_at: str
     updated_at: str
-    pinned: bool = Field(False, sa_column_kwargs={"server_default": false()})
-    renamed: bool = Field(False, sa_column_kwargs={"server_default": false()})
+    pinned: bool = False
+    renamed: bool = False
     share_id: str | None = Field(None, index=True, unique=True)
     shared_at: str | None = None
     shared_turn: str | None = None

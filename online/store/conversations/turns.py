@@ -4,7 +4,7 @@
          └── wifi                     another one does: it begins a branch. The newest branch ends with the newest turn
 
 A stored turn has a `parent`: the turn that it follows, or "" for the start of the conversation. NULL, where the request named
-none or an older release stored it, means the newest turn before it. Another reply to a question follows what the question follows.
+none, means the newest turn before it. Another reply to a question follows what the question follows.
 """
 
 import json

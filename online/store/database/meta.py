@@ -18,8 +18,6 @@ class MetaRow(SQLModel, table=True):
 
 META: Any = MetaRow.__table__  # type: ignore[attr-defined]
 
-SECURE_DELETE = "secure_delete"  # key of a value that says that nothing deleted is left in the file of the database
-
 
 def save_value(connection: Connection, key: str, value: str) -> None:
     connection.execute(delete(META).where(META.c.key == key))

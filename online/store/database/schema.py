@@ -1,20 +1,21 @@
-"""Bring the schema of a database to the revision of this version of the package, when a store is opened.
+"""Bring the schema of a database to the revisions of this version of the package, when a store is opened.
 
-    revision is the newest  --> nothing to do (one query; Alembic is not imported)
-    no tables               --> create them
-    older, or release 0.1   --> run the migrations
-    unknown or damaged      --> SetupError
+For the core, then for each group of tables that a feature has (`tables.py`):
 
-Processes that start at the same time wait for the first one. A migration is one transaction: a process that is killed
-leaves the schema as it was.
+    revision is the newest      --> nothing to do (one query; Alembic is not imported)
+    no revision, no tables      --> create them
+    a known older revision      --> run the migrations
+    any other, or damaged       --> SetupError, and nothing is changed
+
+Processes that start at the same time wait for the first one. All is one transaction: a process that is killed leaves the
+schema as it was.
 """
 
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Engine, Table, inspect, select, text
+from sqlalchemy import Connection, Engine, inspect, select, text
 from sqlalchemy.exc import SQLAlchemyError
-from sqlmodel import SQLModel
 
 from online.errors import SetupError
 from online.installed import collect_all
@@ -24,11 +25,12 @@ from online.store.callers.held_feedback import HELD
 from online.store.callers.quotas import QUOTAS
 from online.store.callers.standing import STANDING
 from online.store.classes import CLASSES
-from online.store.cohorts import COHORT_MESSAGES, COHORTS
+from online.store.cohorts import COHORT_TABLES
 from online.store.conversations.conversations import CONVERSATIONS
 from online.store.conversations.turns import TURNS
 from online.store.database.engine import create_engine_for, first_line, without_password
-from online.store.database.meta import META, SECURE_DELETE, save_value
+from online.store.database.meta import META
+from online.store.database.tables import CORE, MIGRATIONS, TableGroup
 from online.store.drift_alarms import DRIFT_ALARMS
 from online.store.encoder_moves import ENCODERS
 from online.store.erasure.jobs import ERASURE_ITEMS, ERASURE_MODELS, ERASURES
@@ -36,9 +38,8 @@ from online.store.erasure.relearnings import RELEARNINGS
 from online.store.events import EVENTS
 from online.store.external_messages import EXTERNAL_FEEDBACK, MESSAGES
 from online.store.feedback import FEEDBACK
-from online.store.inbox import ASSIGNMENTS, DECISIONS, ITEMS, OUTCOMES
+from online.store.inbox import INBOX_TABLES
 from online.store.log_rows import TALLIES
-from online.store.migrations import HEAD, REVISIONS
 from online.store.predictions import PREDICTIONS
 from online.store.quarantine import QUARANTINES
 from online.store.refusals import REFUSALS
@@ -46,16 +47,12 @@ from online.store.rejected_snapshots import REJECTED_SNAPSHOTS
 from online.store.repertoire.examples import EXAMPLES
 from online.store.repertoire.replies import REPLIES
 from online.store.shadow_answers import SHADOW_ANSWERS
-from online.store.usage.answer_ratings import ANSWER_RATINGS
-from online.store.usage.counts import USAGE_COUNTS
-from online.store.usage.ratings import RATINGS
+from online.store.usage.tables import USAGE_TABLES
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
 MIGRATION_WAIT_S = 3_600  # that a process waits for another one's migration
-MIGRATIONS = Path(__file__).parent.parent / "migrations"
-VERSION_TABLE = "alembic_version"
 CORE_TABLES = [
     PREDICTIONS,
     FEEDBACK,
@@ -84,54 +81,59 @@ CORE_TABLES = [
     RELEARNINGS,
     AUDIT,
     STANDING,
-    USAGE_COUNTS,
-    RATINGS,
-    ANSWER_RATINGS,
-    ITEMS,
-    ASSIGNMENTS,
-    DECISIONS,
-    OUTCOMES,
-    COHORTS,
-    COHORT_MESSAGES,
 ]
 
 
-def list_tables() -> list[Table]:
-    """The tables of the core and of every plugin."""
-    return [*CORE_TABLES, *collect_all("tables")]
+def list_groups() -> list[TableGroup]:
+    """Return the tables of the core, of the features that are still in this package, and of every plugin."""
+    core = TableGroup(CORE, CORE_TABLES, ("1",), MIGRATIONS / "core")
+    return [core, USAGE_TABLES, INBOX_TABLES, COHORT_TABLES, *collect_all("tables")]
 
 
-def prepare_schema(url: str, reader: Engine) -> None:
-    """Raises SetupError for a database that this version of the package cannot use."""
+def prepare_schema(url: str, reader: Engine, groups: Sequence[TableGroup] = ()) -> None:
+    """Raises SetupError for a database that this version of the package cannot use. groups: by default all."""
+    groups = groups or list_groups()
     with reader.connect() as connection:
-        revision = load_revision(connection)
-        if revision == HEAD:
-            check_columns(connection, url)
+        if find_revisions(connection, groups, url) == [group.head for group in groups]:
+            check_columns(connection, groups, url)
             return
-    check_revision(revision, url)
     engine = create_engine_for(url, "FULL", "IMMEDIATE", wait_s=MIGRATION_WAIT_S)
     try:
         with engine.begin() as connection:
             lock_schema(connection)
-            migrate(connection, url)
+            for group, revision in zip(groups, find_revisions(connection, groups, url), strict=True):
+                migrate(connection, group, revision, url)
+            check_columns(connection, groups, url)
     finally:
         engine.dispose()
 
 
-def load_revision(connection: Connection) -> str | None:
-    """The revision of the schema; None for an empty database or a store of release 0.1."""
-    if not inspect(connection).has_table(VERSION_TABLE):
+def find_revisions(connection: Connection, groups: Sequence[TableGroup], url: str) -> list[str | None]:
+    """Return the revision of each group's tables; None for a group of which the database has none.
+
+    Raises SetupError for an unknown revision, and for tables of ours that have none.
+    """
+    names = set(inspect(connection).get_table_names())
+    return [find_revision(connection, group, names, url) for group in groups]
+
+
+def find_revision(connection: Connection, group: TableGroup, names: set[str], url: str) -> str | None:
+    if group.version_table not in names:
+        if foreign := sorted({table.name for table in group.tables} & names):
+            raise SetupError(
+                f"the store {without_password(url)} has a table {foreign[0]!r} without a schema revision: a version of online "
+                "before the first release wrote it, or another program; nothing was changed: open it with what wrote it, or "
+                "choose another store"
+            )
         return None
-    revision: str | None = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))
-    return revision
-
-
-def check_revision(revision: str | None, url: str) -> None:
-    if revision is not None and revision not in REVISIONS:
+    revision: str | None = connection.scalar(text(f"SELECT version_num FROM {group.version_table}"))
+    if revision not in group.revisions:
         raise SetupError(
-            f"the store {without_password(url)} has schema revision {revision!r}, but this version of online knows "
-            f"revisions up to {HEAD!r} only: install the version that wrote it, or choose another store"
+            f"the store {without_password(url)} has schema revision {revision!r} of the {group.name} tables, but this version "
+            f"of online knows only {', '.join(map(repr, group.revisions))}; nothing was changed: install the version that "
+            "wrote it, or choose another store"
         )
+    return revision
 
 
 def lock_schema(connection: Connection) -> None:
@@ -141,40 +143,36 @@ def lock_schema(connection: Connection) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('online/schema'))"))
 
 
-def migrate(connection: Connection, url: str) -> None:
-    """The lock is held."""
-    revision = load_revision(connection)
-    check_revision(revision, url)
-    if revision is None and not has_tables(connection):
-        create_schema(connection)
-    elif revision != HEAD:
+def migrate(connection: Connection, group: TableGroup, revision: str | None, url: str) -> None:
+    """Bring the tables of a group from a revision to the newest one. The lock is held."""
+    if revision is None:
+        create_tables(connection, group)
+    elif revision != group.head:
         try:
-            upgrade(connection, HEAD)
+            upgrade(connection, group)
         except SQLAlchemyError as error:
             raise SetupError(
-                f"the store {without_password(url)} could not be migrated from revision {revision or REVISIONS[0]!r} "
-                f"to {HEAD!r}, nothing was changed: {first_line(error)}"
+                f"the {group.name} tables of the store {without_password(url)} could not be migrated from revision {revision!r} "
+                f"to {group.head!r}, nothing was changed: {first_line(error)}"
             ) from error
-    check_columns(connection, url)
 
 
-def has_tables(connection: Connection) -> bool:
-    return bool({table.name for table in list_tables()} & set(inspect(connection).get_table_names()))
+def create_tables(connection: Connection, group: TableGroup) -> None:
+    """Create the tables of a group at its newest revision."""
+    for table in group.tables:
+        table.create(connection)
+    name = group.version_table
+    key = f"CONSTRAINT {name}_pkc PRIMARY KEY (version_num)"  # as Alembic creates it
+    connection.execute(text(f"CREATE TABLE {name} (version_num VARCHAR(32) NOT NULL, {key})"))
+    connection.execute(text(f"INSERT INTO {name} (version_num) VALUES (:head)"), {"head": group.head})
 
 
-def create_schema(connection: Connection) -> None:
-    """Create all tables of an empty database at the newest revision."""
-    SQLModel.metadata.create_all(connection, tables=list_tables())
-    connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
-    connection.execute(text(f"INSERT INTO {VERSION_TABLE} (version_num) VALUES (:head)"), {"head": HEAD})
-    save_value(connection, SECURE_DELETE, "1")  # every connection that has ever written overwrites what it deletes
-
-
-def check_columns(connection: Connection, url: str) -> None:
+def check_columns(connection: Connection, groups: Sequence[TableGroup], url: str) -> None:
     """Find a missing table or column now, not when the first request needs it."""
     try:
-        for table in list_tables():
-            connection.execute(select(table).limit(0))
+        for group in groups:
+            for table in group.tables:
+                connection.execute(select(table).limit(0))
     except SQLAlchemyError as error:
         raise SetupError(
             f"the store {without_password(url)} is damaged, or was not written by online: {first_line(error)}; "
@@ -182,25 +180,19 @@ def check_columns(connection: Connection, url: str) -> None:
         ) from error
 
 
-def upgrade(connection: Connection, revision: str) -> None:
-    """Run the migrations up to a revision, in the caller's transaction."""
+def upgrade(connection: Connection, group: TableGroup) -> None:
+    """Run the migrations of a group, in the caller's transaction."""
     from alembic import command
 
-    command.upgrade(configure_alembic(connection), revision)
+    command.upgrade(configure_alembic(connection, group), group.head)
 
 
-def downgrade(connection: Connection, revision: str) -> None:
-    """Run the migrations back to a revision, in the caller's transaction."""
-    from alembic import command
-
-    command.downgrade(configure_alembic(connection), revision)
-
-
-def configure_alembic(connection: Connection) -> "Config":
+def configure_alembic(connection: Connection, group: TableGroup) -> "Config":
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    config.set_main_option("recursive_version_locations", "true")
-    config.attributes["connection"] = connection
+    config.set_main_option("path_separator", "newline")
+    config.set_main_option("version_locations", str(group.migrations).replace("%", "%%"))
+    config.attributes.update(connection=connection, version_table=group.version_table)
     return config

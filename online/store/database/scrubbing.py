@@ -1,7 +1,7 @@
 """Leave nothing of deleted rows in the files of a database.
 
 SQLite: `secure_delete` overwrites what is deleted, in every connection, so that only the write-ahead log holds it until
-it is copied and emptied. A database that an older release wrote may hold more, and is written again once.
+it is copied and emptied.
 Postgres: VACUUM lets the space of dead rows be used again; its own log and its backups keep them until they are recycled.
 """
 
@@ -9,11 +9,10 @@ import sqlite3
 from contextlib import closing
 from typing import Any
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
 from online.store.database.engine import create_engine_for, is_sqlite
-from online.store.database.meta import META, SECURE_DELETE, save_value
 from online.store.database.store import Store
 
 WAIT_S = 0.05  # the longest that writers wait while a reader still uses the beginning of the log
@@ -26,20 +25,10 @@ def scrub(store: Store) -> dict[str, Any] | None:
 
 
 def scrub_sqlite(store: Store) -> dict[str, Any] | None:
-    done = {"kind": "sqlite", "secure_delete": True, "rewritten": False}
-    if not store.read(is_clean):
-        with store.separate_connection() as connection:
-            connection.connection.cursor().execute("VACUUM")
-        store.submit(lambda connection: save_value(connection, SECURE_DELETE, "1")).result()
-        done["rewritten"] = True
     path = str(make_url(store.url).database)
     with closing(sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)) as raw:
         is_busy, frames, _ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    return None if is_busy or frames > 0 else {**done, "write_ahead_log": "emptied"}
-
-
-def is_clean(connection: Connection) -> bool:
-    return connection.scalar(select(META.c.value).where(META.c.key == SECURE_DELETE)) is not None
+    return None if is_busy or frames > 0 else {"kind": "sqlite", "secure_delete": True, "write_ahead_log": "emptied"}
 
 
 def vacuum_postgres(store: Store) -> dict[str, Any]:

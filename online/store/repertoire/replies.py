@@ -28,7 +28,7 @@ class ReplyRow(SQLModel, table=True):
     id: str = Field(primary_key=True)
     text: str
     folded: str = Field(index=True)
-    sort_key: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    sort_key: str = ""
     offset: int
     active: bool = True
 

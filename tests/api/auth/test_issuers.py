@@ -102,7 +102,7 @@ def test_the_name_of_a_key_is_not_in_its_urls(app: FastAPI) -> None:
     assert "shop-7" not in url
 
 
-def test_a_url_of_an_earlier_release_rates_and_teaches_nothing_new_where_keys_are_needed(app: FastAPI) -> None:
+def test_a_url_without_an_issuer_rates_and_teaches_nothing_new_where_keys_are_needed(app: FastAPI) -> None:
     learn_class(app, "known")
     id = browse(app).post(
         "/v1/models/vec:predict", json={"instances": [[1.0, 1.0]]}, headers={"X-Admin-Key": ADMIN_KEY}

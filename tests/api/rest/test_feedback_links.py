@@ -1,10 +1,8 @@
 """Feedback through the presigned URL of an answer, on a real service: its holder may rate that answer and nothing else."""
 
-import hmac
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -276,20 +274,6 @@ def test_the_address_of_the_links_can_be_configured(start: Start) -> None:
     service.wait_learned("chat", 1)
     id, url = ask(service)
     assert url.startswith(f"https://ask.example.org/bot/v1/models/chat/feedback?prediction_id={id}")
-
-
-def test_a_url_of_release_0_1_is_valid_until_the_keys_are_rotated(start: Start, tmp_path: Path) -> None:
-    secret = "5e" * 32
-    (tmp_path / "state").mkdir()
-    (tmp_path / "state" / "secret").write_text(secret)
-    service = start()
-    id, _ = ask(service, "vec", [0, 0, 1, 1])
-    key = hmac.digest(bytes.fromhex(secret), b"feedback links", "sha256")
-    signature = hmac.digest(key, f"vec/{id}".encode(), "sha256").hex()[:32]
-    url = f"{service.url}/v1/models/vec/feedback?prediction_id={id}&signature={signature}"
-    assert httpx.post(url, json={"label": "a"}).status_code == 202
-    rotate_signing_keys(service.state, ["links"])
-    assert httpx.post(url, json={"label": "b"}).status_code == 403
 
 
 def test_a_rotation_takes_effect_in_a_running_service(start: Start) -> None:

@@ -241,15 +241,3 @@ def test_a_snapshot_draws_the_same(policy: str) -> None:
     served.restore(scene.ranker.state(serving_only=True))
     questions = [between(*topics) for topics in ((0, 1), (0, 1, 2), (1, 3))] * 20
     assert served.predict(questions, range(60)) == scene.ranker.predict(questions, range(60))
-
-
-def test_a_snapshot_without_support_tries_plausible_replies_by_epsilon() -> None:
-    """As one of an earlier release, which kept the confirmed ratings for the optimistic policy alone."""
-    scene = Scene(**GUESSES, policy="epsilon", epsilon=1.0)
-    state = scene.ranker.state(serving_only=True)
-    for name in ("confirmed", "rejected_ratio"):
-        del state["weights"].tensors[name]  # type: ignore[attr-defined]
-    served = Ranker({**GUESSES, "policy": "epsilon", "epsilon": 1.0})
-    served.restore(state)
-    tried = {answer.choice for answer in served.predict([between(0, 1, 2)] * 50, range(50))}
-    assert tried == set(TOPICS[:3])

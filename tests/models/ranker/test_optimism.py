@@ -133,18 +133,6 @@ def test_a_snapshot_gives_the_same_tries() -> None:
     assert any(answer.propensity < 1 for answer in served.predict(questions, keys))
 
 
-def test_a_snapshot_of_an_earlier_release_gives_the_best_reply() -> None:
-    scene = Scene(optimism=1e3)
-    scene.ask_and_rate(herbs(3))
-    state = scene.ranker.state(serving_only=True)
-    for name in ("confirmed", "rejected_ratio"):
-        del state["weights"].tensors[name]  # type: ignore[attr-defined]
-    served = Ranker({**ANSWERS, "optimism": 1e3})
-    served.restore(state)
-    question = text(HERB, 50)
-    assert served.predict([question], [1])[0].choice == served.predict([question])[0].choice
-
-
 def test_unlearning_restores_the_tries() -> None:
     scene, other = Scene(), Scene()
     scene.ask_and_rate(herbs(6))

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from online.models import Example, Part, create, pack_json, unpack_json
+from online.models import Example, create
+from online.plugins.ensembles.best_of import CHALLENGER, VOTE, BestOf, Standing
 from online.models.bets import STAKES
 from online.models.challenger import ChampionChallenger
-from online.plugins.ensembles.best_of import CHALLENGER, CONTENDERS, FORMER, VOTE, BestOf, Standing
 from tests.models.synthetic import row, tables
 
 LOGISTIC_AND_KNN = {"logistic": {"kind": "logistic"}, "knn": {"kind": "knn"}}
@@ -217,38 +217,6 @@ def test_the_facts_tell_recent_accuracy_beside_that_of_the_whole_log() -> None:
     )
     facts = model.facts()
     assert learned > 90 > facts["knn_percent"] > facts["knn_recent_percent"]
-
-
-def test_a_default_snapshot_of_an_earlier_release_goes_on_with_its_own_members() -> None:
-    """Then `tower` and `line-drifting` were members, the majority was none, and the vote had one memory."""
-    names = ["near", "near-now", "line", "line-drifting", "line-now", "curve", "slda", "tower"]
-    earlier = BestOf({"input": "vector", "size": 2, "contenders": {**FORMER, **CONTENDERS["vector"]}})
-    earlier.keep_members(names)
-    earlier.learn(stream(60, ring=True))
-    parts = dict(earlier.state())
-    table = unpack_json(parts["table"].tensors["table"])
-    del table["memories"]
-    for standing in table["standings"].values():
-        del standing["losses"], standing["recent"]
-    restored = BestOf({"input": "vector", "size": 2})
-    restored.restore({**parts, "table": Part({"table": pack_json(table)}, serving=True)})
-    assert sorted(restored.models) == sorted(names)
-    assert restored.fingerprint() == expected_fingerprint(earlier, restored)
-    assert all(0 <= restored.facts()[f"{name}_recent_percent"] <= 100 for name in names)
-    inputs = [example.features for example in stream(20, ring=True, seed=1)]
-    assert [a.choice for a in restored.predict(inputs)] == [a.choice for a in earlier.predict(inputs)]
-    restored.learn(stream(10, ring=True, seed=2, start=61))
-    again = BestOf({"input": "vector", "size": 2})
-    again.restore(restored.state())
-    assert again.fingerprint() == restored.fingerprint()
-
-
-def expected_fingerprint(earlier: BestOf, restored: BestOf) -> str:
-    """The fingerprint of the earlier model with its members in the order of the restored one."""
-    earlier.models = {name: earlier.models[name] for name in restored.models}
-    earlier.standings = {name: earlier.standings[name] for name in restored.standings}
-    earlier.roster.doubts = {name: earlier.roster.doubts[name] for name in restored.models}
-    return earlier.fingerprint()
 
 
 @pytest.mark.parametrize("vote", [True, False])

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from online.models import Example, Part, pack_json, unpack_json
+from online.models import Example
 from online.plugins.ensembles.best_of import VOTE, BestOf
 from online.plugins.ensembles.rest import GRACE, PERIOD, PROBE, Roster
 from tests.plugins.ensembles.test_best_of import best_of, stream
@@ -152,14 +152,3 @@ def test_resting_members_are_not_among_the_serving_parts() -> None:
     inputs = [example.features for example in stream(20, ring=True, seed=3)]
     assert restored.predict(inputs) == model.predict(inputs)
     assert [restored.predict([each])[0] for each in inputs] == model.predict(inputs)
-
-
-def test_a_state_of_a_release_without_rest_can_be_restored() -> None:
-    model, restored = train(), best_of(patience=100)
-    parts = dict(model.state())
-    table = unpack_json(parts["table"].tensors["table"])
-    del table["roster"]
-    restored.restore({**parts, "table": Part({"table": pack_json(table)}, serving=True)})
-    assert restored.roster.awake == ["logistic", "knn"]
-    assert restored.standings == model.standings
-    restored.learn(stream(5, ring=True, seed=1, start=len(RING) + 1))

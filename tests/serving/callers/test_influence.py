@@ -65,7 +65,7 @@ def test_held_feedback_of_one_caller_is_bounded(scene: Scene, monkeypatch: pytes
     assert scene.say(caller("bob"), 4, "a").status == "accepted"  # the bound is each caller's own
 
 
-def test_events_of_trusted_callers_are_those_of_earlier_releases(scene: Scene) -> None:
+def test_events_of_trusted_callers_name_no_holder(scene: Scene) -> None:
     scene.say(caller("cora", "curate"), 1, "a")
     scene.say(ANN, 1, "a")
     trusted, untrusted = (entry.event for entry in scene.model.stream.read(0, 10))

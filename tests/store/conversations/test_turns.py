@@ -41,7 +41,7 @@ def turn(id: str, parent: str | None, exclude: str = "[]", input: str = '"q"') -
     return {"id": id, "parent": parent, "exclude": exclude, "input": input}
 
 
-def test_turns_of_an_earlier_release_follow_each_other_in_time() -> None:
+def test_turns_without_a_parent_follow_each_other_in_time() -> None:
     follow_up = '{"text": "q", "previous": "p"}'
     old = [turn("1", None), turn("2", None, '["a"]', follow_up), turn("3", None), turn("4", "1"), turn("5", "gone")]
     assert find_parents(old) == {"1": "", "2": "", "3": "2", "4": "1", "5": "4"}

@@ -16,9 +16,7 @@ from online.serving.feedback.recording import build_row, prepare_item
 from online.serving.feedback.retraction import record_retraction
 from online.settings import ModelSettings
 from online.store import Store
-from online.store.database.engine import create_engine_for
 from online.store.database.meta import save_kind
-from online.store.database.schema import upgrade
 from online.store.deletion.expired_events import delete_predictions
 from online.store.deletion.retention import END_OF_TIME, prune_predictions
 from online.store.erasure.log import forget_labels, void_events
@@ -239,21 +237,6 @@ def test_writers_of_several_servers_count_together(postgres_url: str) -> None:
         assert 1 < connection.scalar(select(func.count()).select_from(USAGE_COUNTS)) <= 8  # type: ignore[operator]
     for store in stores:
         store.close()
-
-
-def test_a_migration_counts_the_predictions_there_are(url: str) -> None:
-    engine = create_engine_for(url, "FULL", "IMMEDIATE")
-    names = ("id", "model", "version", "learned_until", "input", "features", "choice", "propensity", "candidates")
-    rows = [prediction("1"), prediction("2", None), prediction("3", at="2026-05-01T10:14:59+00:00")]
-    columns = ", ".join([*names, "created_at"])
-    values = ", ".join(f":{name}" for name in [*names, "created_at"])
-    with engine.begin() as connection:
-        upgrade(connection, "0012")
-        connection.execute(text(f"INSERT INTO prediction ({columns}) VALUES ({values})"), rows)
-    engine.dispose()
-    store = Store(url)
-    assert usage_of(store) == UsageCounts(asked=3, answered=2)
-    store.close()
 
 
 def test_questions_come_with_their_answers_and_ratings(store: Store) -> None:

@@ -1,0 +1,40 @@
+"""The tables of the store, in groups: those of the core, and one group for each feature that keeps something.
+
+    TableGroup("alerts", tables, revisions, migrations) --> created or migrated when a store is opened (schema.py)
+
+Each group has migrations and a version table of its own. So a feature can be added to a store that is in use, and the
+tables of a feature that is gone stay as they are and disturb nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Table
+
+CORE = "core"
+MIGRATIONS = Path(__file__).parent.parent / "migrations"  # of the groups in this package
+
+
+@dataclass(frozen=True, slots=True)
+class TableGroup:
+    """Tables that are created and migrated together.
+
+    tables: as the code uses them. revisions: of the schema, oldest first. migrations: the folder with an Alembic script for
+    each revision; the first one creates the tables, and each later one changes them.
+    """
+
+    name: str
+    tables: Sequence[Table]
+    revisions: Sequence[str]
+    migrations: Path
+
+    @property
+    def head(self) -> str:
+        """Return the newest revision, which the tables are at."""
+        return self.revisions[-1]
+
+    @property
+    def version_table(self) -> str:
+        """Return the name of the table that holds the revision of these tables in a store."""
+        return "alembic_version" if self.name == CORE else f"alembic_version_{self.name}"

@@ -1,1 +1,0 @@
-"""The revisions up to 0009."""
