@@ -17,8 +17,8 @@ import online
 
 ROOT = Path(online.__file__).parent
 FUNCTIONS = {"compile", "match", "fullmatch", "search", "sub", "split", "findall", "finditer"}
-CHARS = 20_000
-MAX_S = 0.25  # a linear search of so many characters takes about a millisecond, a quadratic one most of a second
+CHARS = 8_000
+MAX_S = 0.04  # a linear search of so many characters takes half a millisecond, a quadratic one at least 0.1 s
 PARTS = (*" \n\ta1-./:{[\"'\\@e+", "user:", "{ ", "a ", "1 ", "\n\n", "/a", "://", "<metadata>")
 ENDS = ("", "\x00", " x y z")
 
@@ -58,7 +58,8 @@ def written_patterns() -> Iterator[re.Pattern[Any]]:
                         yield re.compile(pattern)
 
 
-PATTERNS = {(each.pattern, each.flags): each for each in (*imported_patterns(), *written_patterns())}
+def all_patterns() -> dict[tuple[str | bytes, int], re.Pattern[Any]]:
+    return {(each.pattern, each.flags): each for each in (*imported_patterns(), *written_patterns())}
 
 
 def slowest_s(pattern: re.Pattern[Any], text: str) -> float:
@@ -69,21 +70,24 @@ def slowest_s(pattern: re.Pattern[Any], text: str) -> float:
     return time.process_time() - started
 
 
-def test_the_patterns_of_the_package_are_found() -> None:
-    assert len(PATTERNS) >= 15
-    assert any("human" in pattern for pattern, _ in PATTERNS)
-    assert any("Available Tools" in pattern for pattern, _ in PATTERNS), "inside the table of tasks"
+def slow_texts(pattern: re.Pattern[Any], others: tuple[str, ...] = ("",)) -> Iterator[str]:
+    """Describe the texts that take the pattern too long, each time of three. others: follow each of the repeated parts."""
+    written = pattern.pattern.decode() if isinstance(pattern.pattern, bytes) else pattern.pattern
+    begins = ["", *re.findall(r"[\w:#<>-]{3,}", written)[:1]]
+    for begin, part, other, end in product(begins, PARTS, others, ENDS):
+        text = begin + (part + other) * (CHARS // len(part + other)) + end
+        if all(slowest_s(pattern, text) > MAX_S for _ in range(3)):
+            yield f"{written[:60]}: {begin!r} + {part + other!r} * n + {end!r}"
 
 
 def test_a_quadratic_pattern_would_be_noticed() -> None:
-    assert slowest_s(re.compile(r"^\s*user:", re.MULTILINE), "\n" * CHARS) > MAX_S
+    assert any(slow_texts(re.compile(r"^\s*user:", re.MULTILINE)))
 
 
-@pytest.mark.parametrize("pattern", PATTERNS.values(), ids=lambda pattern: str(pattern.pattern)[:40])
-def test_a_pattern_takes_linear_time_for_any_text(pattern: re.Pattern[Any]) -> None:
-    written = pattern.pattern.decode() if isinstance(pattern.pattern, bytes) else pattern.pattern
-    begins = ["", *re.findall(r"[\w:#<>-]{3,}", written)[:1]]
-    for begin, part, other, end in product(begins, PARTS, ("", *PARTS[:3]), ENDS):
-        text = begin + (part + other) * (CHARS // len(part + other)) + end
-        taken_s = slowest_s(pattern, text)
-        assert taken_s < MAX_S, f"{taken_s:.2f} s for {begin!r} + {part + other!r} * n + {end!r}"
+@pytest.mark.parametrize("others", [("",), pytest.param(PARTS[:3], marks=pytest.mark.long)], ids=["one", "two"])
+def test_every_pattern_takes_linear_time_for_any_text(others: tuple[str, ...]) -> None:
+    patterns = all_patterns()
+    assert len(patterns) >= 15
+    assert any("human" in pattern for pattern, _ in patterns if isinstance(pattern, str))
+    assert any("Available Tools" in pattern for pattern, _ in patterns if isinstance(pattern, str)), "inside a table"
+    assert [slow for pattern in patterns.values() for slow in slow_texts(pattern, others)] == []
