@@ -27,7 +27,10 @@ CHROMIUM_FLAGS = [
     "--disable-sync",
 ]
 SLOW_MS = 60_000
-SIZES = [(1200, "light"), pytest.param(360, "dark", marks=pytest.mark.long)]  # test_pages.py has every page in both
+SIZES = [
+    (1200, "light"),
+    pytest.param(360, "dark", marks=pytest.mark.long),
+]  # test_accessibility.py has every page in both
 expect.set_options(timeout=SLOW_MS)
 
 

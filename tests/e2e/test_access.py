@@ -172,6 +172,7 @@ def test_a_proposed_reply_is_held_until_a_curator_accepts_it(visits: Visits, rev
         expect(last_reply(page)).to_contain_text(lesson)
 
 
+@pytest.mark.long
 def test_a_rejected_reply_is_never_given_and_its_author_reads_why(visits: Visits, reviewed: Service) -> None:
     visitor = visits.open(reviewed.url)
     propose(visitor, "Is there a ghost in the attic?", "There are two.")
@@ -213,6 +214,7 @@ def test_a_rejected_reply_is_never_given_and_its_author_reads_why(visits: Visits
     shoot(visitor, "access-rejected")
 
 
+@pytest.mark.long
 def test_a_curator_answers_the_unanswered_questions_of_visitors(visits: Visits, reviewed: Service) -> None:
     visitor = visits.open(reviewed.url)
     ask(visitor, "Qzx wvut plonk?")
@@ -234,6 +236,7 @@ def test_a_curator_answers_the_unanswered_questions_of_visitors(visits: Visits, 
     expect(last_reply(visitor)).to_contain_text("Plonk it is.")
 
 
+@pytest.mark.long
 def test_the_header_of_a_phone_names_the_service_and_nothing_lies_on_it(visits: Visits, reviewed: Service) -> None:
     page = visits.open(reviewed.url, width=320, height=640, touch=True)
     choose(page.get_by_role("banner"), "Settings", "Deutsch")
@@ -289,6 +292,7 @@ def test_a_key_sees_what_its_scopes_allow_until_it_signs_out(visits: Visits, rev
     assert cookie(page, "online_session") is None
 
 
+@pytest.mark.long
 def test_the_end_of_a_session_is_noticed(visits: Visits, reviewed: Service) -> None:
     key = create_key(reviewed, "predict,curate")
     page = visits.open(f"{reviewed.url}/repertoire")
@@ -303,6 +307,7 @@ def test_the_end_of_a_session_is_noticed(visits: Visits, reviewed: Service) -> N
     visits.refused.clear()
 
 
+@pytest.mark.long
 def test_visitors_who_may_not_teach_choose_among_the_replies(visits: Visits, untaught: Service) -> None:
     page = visits.open(untaught.url, width=360)
     expect(page.get_by_text("Your ratings change my answers within moments.", exact=True)).to_be_visible()
@@ -335,6 +340,7 @@ def test_a_service_without_visitors_asks_for_a_key_first(visits: Visits, private
     expect(last_reply(page)).to_contain_text("We open at nine.")
 
 
+@pytest.mark.long
 def test_wrong_keys_are_refused_and_too_many_of_them_for_a_while(visits: Visits, tmp_path: Path) -> None:
     with serve(tmp_path, sign_ins_per_minute=SIGN_INS) as service:
         check_wrong_keys(visits, service)

@@ -44,12 +44,3 @@ def test_a_service_on_redis_continues_after_redis_lost_its_data(start: Start, re
     assert learn_some(service, 20, "second") == 40
     assert service.stop() == 0
     redis.delete(*keys)
-
-
-def test_a_service_without_its_redis_stores_feedback_and_logs_the_outage(start: Start) -> None:
-    service = start(VECTOR, stream="redis://127.0.0.1:1/0")
-    receipt = service.client("vec").feedback([{"input": [0, 1], "label": "a"}])[0]
-    assert service.client("vec").feedback_status(receipt["id"])["status"] == "accepted"
-    assert service.client("vec").predict([[0, 1]])["learned_until"] == 0
-    assert service.stop() == 0
-    assert "Redis at 127.0.0.1:1/0 does not answer" in service.output

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.conftest import Start
@@ -82,6 +83,7 @@ def test_a_question_in_other_words_is_answered_without_the_service_also_in_the_n
     expect(ask(page, QUESTION)).to_contain_text(REPLY)
 
 
+@pytest.mark.long
 def test_a_thumb_changes_the_next_answer_of_the_encoder_at_once(visits: Visits, start: Start) -> None:
     page = open_with_encoder(visits, start(CHAT))
     page.context.set_offline(True)
@@ -92,6 +94,7 @@ def test_a_thumb_changes_the_next_answer_of_the_encoder_at_once(visits: Visits, 
     expect(ask(page, QUESTION)).not_to_contain_text(REPLY)
 
 
+@pytest.mark.long
 def test_a_download_can_be_cancelled_and_goes_on_after_a_problem(visits: Visits, start: Start) -> None:
     page = open_chat(visits, start(CHAT), width=390, height=844, scheme="dark", locale="de-DE")
     waiting: list[Route] = []
@@ -134,6 +137,7 @@ def test_a_download_can_be_cancelled_and_goes_on_after_a_problem(visits: Visits,
     until(lambda: read_files(page) == [], what="the end of the files")
 
 
+@pytest.mark.long
 def test_two_tabs_download_once_and_end_together(visits: Visits, start: Start) -> None:
     service = start(CHAT)
     page = open_chat(visits, service)
@@ -157,6 +161,7 @@ def test_two_tabs_download_once_and_end_together(visits: Visits, start: Start) -
     )
 
 
+@pytest.mark.long
 def test_signing_out_deletes_the_encoder(visits: Visits, tmp_path: Path) -> None:
     with serve(tmp_path, public_teaching="review") as service:
         page = visits.open(service.url)

@@ -57,6 +57,7 @@ def test_the_chat_page_has_the_name_the_logo_and_the_color_of_its_service(visits
         shoot(page, f"branding-{scheme}")
 
 
+@pytest.mark.long
 def test_a_german_visitor_reads_the_translations_and_what_has_none_is_marked(visits: Visits, service: Service) -> None:
     page = visits.open(service.url, locale="de-DE")
     greeting = page.get_by_role("heading", name="Willkommen im Museum!")
@@ -67,6 +68,7 @@ def test_a_german_visitor_reads_the_translations_and_what_has_none_is_marked(vis
     check_accessible(page)
 
 
+@pytest.mark.long
 def test_a_logo_opened_by_itself_runs_no_script(visits: Visits, service: Service) -> None:
     context = visits.browser.new_context()
     page = context.new_page()

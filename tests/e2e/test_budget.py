@@ -88,6 +88,7 @@ def best_of_tries(measure: Callable[[], float], limit_ms: float) -> tuple[float,
     return min(durations_ms), durations_ms
 
 
+@pytest.mark.long
 def test_the_first_paint_is_within_half_a_second(browser: Browser, chat: Service) -> None:
     def first_paint_ms() -> float:
         context = browser.new_context(service_workers="block")
@@ -101,6 +102,7 @@ def test_the_first_paint_is_within_half_a_second(browser: Browser, chat: Service
     assert best_ms < FIRST_PAINT_MS, durations_ms
 
 
+@pytest.mark.long
 def test_the_first_answer_is_shown_within_a_second_of_the_page_load(visits: Visits, chat: Service) -> None:
     def first_answer_ms() -> float:
         page = visits.open(chat.url)

@@ -27,6 +27,7 @@ def correct(page: Page, question: str, scope: str, reply: str) -> None:
     expect(new_answer(last)).to_contain_text(reply)
 
 
+@pytest.mark.long
 def test_a_correction_for_questions_like_this_one_reaches_a_paraphrase(visits: Visits, start: Start) -> None:
     service = start(CHAT, repertoire=str(STARTER))
     service.wait_learned("chat", 1)
@@ -40,6 +41,7 @@ def test_a_correction_for_questions_like_this_one_reaches_a_paraphrase(visits: V
     shoot(page, "corrections-paraphrase")
 
 
+@pytest.mark.long
 def test_a_correction_of_one_question_leaves_a_paraphrase_as_it_was(visits: Visits, start: Start) -> None:
     service = start(CHAT, repertoire=str(STARTER))
     service.wait_learned("chat", 1)
@@ -51,6 +53,7 @@ def test_a_correction_of_one_question_leaves_a_paraphrase_as_it_was(visits: Visi
     expect(replies(page).last).to_contain_text(NEW)
 
 
+@pytest.mark.long
 def test_a_thumb_down_leads_to_nothing_worse(visits: Visits, start: Start) -> None:
     service = start(CHAT)
     service.wait_learned("chat", 1)
@@ -93,7 +96,10 @@ def fill_screen(page: Page) -> Locator:
     return replies(page).last
 
 
-@pytest.mark.parametrize(("width", "height", "motion"), [(1440, 900, "no-preference"), (390, 844, "reduce")])
+@pytest.mark.parametrize(
+    ("width", "height", "motion"),
+    [pytest.param(1440, 900, "no-preference", marks=pytest.mark.long), (390, 844, "reduce")],
+)
 def test_what_opens_below_a_reply_comes_into_sight(
     visits: Visits, start: Start, width: int, height: int, motion: Literal["no-preference", "reduce"]
 ) -> None:
@@ -129,6 +135,7 @@ def test_what_opens_below_a_reply_comes_into_sight(
     expect_in_sight(page, page.get_by_label("Edit your question"), button(page, "Cancel"))
 
 
+@pytest.mark.long
 def test_a_thumb_about_an_old_reply_moves_nothing_where_its_form_fits(visits: Visits, start: Start) -> None:
     service = start(CHAT, repertoire=str(STARTER))
     service.wait_learned("chat", 1)

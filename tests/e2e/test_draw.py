@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 from sklearn.datasets import load_digits
 
@@ -195,6 +196,7 @@ def test_the_page_is_used_by_keyboard_only(visits: Visits, start: Start) -> None
     expect(page.get_by_text("On this visit I guessed")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_what_was_taught_survives_a_reload_and_can_be_forgotten(visits: Visits, start: Start) -> None:
     service = start(SHIPPED)
     page = visits.open(f"{service.url}/draw", width=1440, height=900)
@@ -238,6 +240,7 @@ def test_what_was_taught_survives_a_reload_and_can_be_forgotten(visits: Visits, 
         assert "star" not in client.predict([[0.0] * 64])["predictions"][0]["probabilities"]
 
 
+@pytest.mark.long
 def test_a_wrong_guess_is_corrected_with_one_click_and_others_names_are_known(visits: Visits, start: Start) -> None:
     service = start(SHIPPED)
     teach_all_digits(service)
@@ -257,6 +260,7 @@ def test_a_wrong_guess_is_corrected_with_one_click_and_others_names_are_known(vi
     check_accessible(page)
 
 
+@pytest.mark.long
 def test_a_shape_that_nobody_taught_is_new_to_it(visits: Visits, start: Start) -> None:
     page = visits.open(f"{start(SHIPPED).url}/draw", width=1440, height=900)
     for label in ("0", "7", "0", "7"):
@@ -275,6 +279,7 @@ def test_a_shape_that_nobody_taught_is_new_to_it(visits: Visits, start: Start) -
     expect_status(page, "I have seen only two so far")
 
 
+@pytest.mark.long
 def test_a_visitor_sees_what_waits_and_that_new_names_are_checked(visits: Visits, start: Start) -> None:
     service = start(SHIPPED, public_teaching="review", admin_key="a secret key")
     page = visits.open(f"{service.url}/draw", width=390, touch=True)
@@ -302,6 +307,7 @@ def test_a_visitor_sees_what_waits_and_that_new_names_are_checked(visits: Visits
     expect(gallery_of(page)).not_to_contain_text("checked")
 
 
+@pytest.mark.long
 def test_a_model_of_the_scikit_learn_digits_recognises_drawings(visits: Visits, start: Start) -> None:
     service = start(SHIPPED)
     teach_all_digits(service)
@@ -326,6 +332,7 @@ def teach_all_digits(service: Service) -> None:
     service.wait_learned("digits", receipts[-1]["offset"])
 
 
+@pytest.mark.long
 def test_a_service_without_such_a_model_shows_how_to_configure_one(visits: Visits, start: Start) -> None:
     page = visits.open(f"{start(CHAT).url}/draw")
     expect(page.get_by_role("main")).to_contain_text('name = "digits"')

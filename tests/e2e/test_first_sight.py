@@ -12,6 +12,7 @@ DRAWINGS = '[[models]]\nname = "digits"\nkind = "classifier"\noptions = { input 
 TABLE = '[[models]]\nname = "prices"\nkind = "classifier"\noptions = { input = "table" }\n'
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_before_thirty_ratings_the_learning_page_says_what_is_missing(
     visits: Visits, start: Start, width: int, scheme: str
@@ -33,7 +34,9 @@ def test_before_thirty_ratings_the_learning_page_says_what_is_missing(
     shoot(page, f"few-ratings-{width}-{scheme}")
 
 
-@pytest.mark.parametrize(("models", "page_name"), [(DRAWINGS, "draw"), (TABLE, "learning")])
+@pytest.mark.parametrize(
+    ("models", "page_name"), [(DRAWINGS, "draw"), pytest.param(TABLE, "learning", marks=pytest.mark.long)]
+)
 def test_a_service_without_a_chat_opens_on_what_it_has(
     visits: Visits, start: Start, models: str, page_name: str
 ) -> None:
@@ -44,6 +47,7 @@ def test_a_service_without_a_chat_opens_on_what_it_has(
     check_accessible(page)
 
 
+@pytest.mark.long
 def test_with_the_server_down_the_learning_page_claims_nothing(visits: Visits, start: Start) -> None:
     service = start(TABLE)
     page = visits.open(f"{service.url}/learning")

@@ -76,6 +76,7 @@ def badge(page: Page) -> Locator:
     return page.get_by_role("navigation", name="Pages")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
 def test_an_empty_inbox_leads_to_the_model_for_which_a_group_waits(
     visits: Visits, service: Service, width: int, height: int
@@ -160,6 +161,7 @@ def test_held_drawings_are_seen_and_decided_by_keyboard(visits: Visits, service:
     expect(badge(page)).to_contain_text("3 waiting")
 
 
+@pytest.mark.long
 def test_a_visitor_is_told_why_a_drawing_was_not_approved(visits: Visits, service: Service) -> None:
     visitor = visits.open(f"{service.url}/draw")
     draw(visitor, "star")
@@ -181,7 +183,7 @@ def test_a_visitor_is_told_why_a_drawing_was_not_approved(visits: Visits, servic
     shoot(visitor, "draw-9-rejected-narrow")
 
 
-@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+@pytest.mark.parametrize(("width", "height"), [pytest.param(1440, 900, marks=pytest.mark.long), (390, 844)])
 def test_a_notice_says_why_a_drawing_was_rejected_until_it_is_dismissed(
     visits: Visits, service: Service, width: int, height: int
 ) -> None:
@@ -222,6 +224,7 @@ def test_a_notice_says_why_a_drawing_was_rejected_until_it_is_dismissed(
     expect(notices(page)).to_have_count(0)
 
 
+@pytest.mark.long
 def test_a_rejection_is_told_with_its_name_after_the_next_drawing_began(visits: Visits, service: Service) -> None:
     page = visits.open(f"{service.url}/draw")
     toasts = page.get_by_role("region", name="Notifications")
@@ -258,6 +261,7 @@ def test_a_rejection_is_told_with_its_name_after_the_next_drawing_began(visits: 
     expect(notices(page).first).to_have_text("Sun: not learned. It was checked and not approved.")
 
 
+@pytest.mark.long
 def test_approvals_are_told_once_for_each_batch(visits: Visits, service: Service) -> None:
     page = visits.open(f"{service.url}/draw", width=390, height=844)
     toasts = page.get_by_role("region", name="Notifications")
@@ -291,6 +295,7 @@ def test_approvals_are_told_once_for_each_batch(visits: Visits, service: Service
     expect(page.get_by_text("On this visit I guessed")).to_have_count(0)  # all names were new
 
 
+@pytest.mark.long
 def test_a_rejection_that_is_undone_is_no_longer_told(visits: Visits, service: Service) -> None:
     page = visits.open(f"{service.url}/draw")
     for label in ("moon", "sun"):
@@ -311,6 +316,7 @@ def test_a_rejection_that_is_undone_is_no_longer_told(visits: Visits, service: S
     expect_status(page, "Sun: sent for checking.")
 
 
+@pytest.mark.long
 def test_one_notice_leaves_the_board_in_sight_on_a_small_phone(visits: Visits, service: Service) -> None:
     page = visits.open(f"{service.url}/draw", width=320, height=700)
     for label in ("moon", "sun"):
@@ -329,6 +335,7 @@ def test_one_notice_leaves_the_board_in_sight_on_a_small_phone(visits: Visits, s
     expect(page.get_by_text("more after this")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_a_notice_is_accessible_at_every_width_in_every_scheme_and_in_german(visits: Visits, service: Service) -> None:
     page = visits.open(f"{service.url}/draw", width=1440, locale="de-DE")
     draw(page, "star")
@@ -354,6 +361,7 @@ def test_a_notice_is_accessible_at_every_width_in_every_scheme_and_in_german(vis
             shoot(page, f"draw-11-notice-{width}-{scheme}")
 
 
+@pytest.mark.long
 def test_the_second_curator_is_told_who_has_decided(visits: Visits, service: Service) -> None:
     name(service, STAR, "star")
     (group,) = service.http.get("/v1/models/digits/inbox").json()["groups"]
@@ -369,6 +377,7 @@ def test_the_second_curator_is_told_who_has_decided(visits: Visits, service: Ser
     visits.refused.clear()
 
 
+@pytest.mark.long
 def test_a_chosen_group_has_an_address(visits: Visits, service: Service) -> None:
     for label in ("star", "moon"):
         name(service, STAR, label)
@@ -406,6 +415,7 @@ def test_a_chosen_group_has_an_address(visits: Visits, service: Service) -> None
     expect(page).to_have_url(f"{service.url}/inbox?model=digits")
 
 
+@pytest.mark.long
 def test_what_a_teacher_added_is_listed_and_taken_back(visits: Visits, service: Service) -> None:
     key = create_key(service, "predict,teach")
     reply = {"text": "We lend games.", "examples": ["Do you have games?"]}
@@ -429,6 +439,7 @@ def test_what_a_teacher_added_is_listed_and_taken_back(visits: Visits, service: 
     assert left["active"] is False
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("width", "scheme", "forced"),
     [(1440, "dark", False), (768, "light", False), (320, "dark", False), (390, "light", True)],

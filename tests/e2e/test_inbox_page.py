@@ -114,6 +114,7 @@ def test_groups_are_decided_and_taken_back_by_keyboard(visits: Visits, filled: S
     expect(page.get_by_role("navigation", name="Pages")).to_contain_text("1 waiting")
 
 
+@pytest.mark.long
 def test_a_visitor_learns_from_the_page_that_a_curator_approved(visits: Visits, service: Service) -> None:
     curator = visits.open(f"{service.url}/inbox")
     sign_in(curator, ADMIN_KEY)
@@ -135,7 +136,12 @@ def test_a_visitor_learns_from_the_page_that_a_curator_approved(visits: Visits, 
 
 @pytest.mark.parametrize(
     ("width", "scheme", "forced"),
-    [(1440, "light", False), (320, "dark", False), (768, "dark", False), (390, "light", True)],
+    [
+        pytest.param(1440, "light", False, marks=pytest.mark.long),
+        pytest.param(320, "dark", False, marks=pytest.mark.long),
+        pytest.param(768, "dark", False, marks=pytest.mark.long),
+        (390, "light", True),
+    ],
 )
 def test_the_inbox_is_accessible_at_every_width(
     visits: Visits, filled: Service, width: int, scheme: str, forced: bool
@@ -161,6 +167,7 @@ def test_the_inbox_is_accessible_at_every_width(
     check_accessible(page)
 
 
+@pytest.mark.long
 def test_a_question_asked_often_leads_to_its_open_group(visits: Visits, service: Service) -> None:
     say(service, "Do you sell stamps?", correction="Stamps are sold at the desk.")
     page = visits.open(f"{service.url}/learning")
@@ -176,6 +183,7 @@ def test_a_question_asked_often_leads_to_its_open_group(visits: Visits, service:
     expect(link).to_be_visible()
 
 
+@pytest.mark.long
 def test_an_unanswered_question_leads_to_the_suggestion_that_waits_for_it(visits: Visits, service: Service) -> None:
     say(service, "Can I send a fax from here?", correction="A fax can be sent at the desk.")
     page = visits.open(f"{service.url}/repertoire?part=unanswered")
@@ -191,6 +199,7 @@ def test_an_unanswered_question_leads_to_the_suggestion_that_waits_for_it(visits
     expect(group(page)).to_contain_text("A fax can be sent at the desk.")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "height"), [(320, 568), (768, 640), (1440, 700)])
 def test_an_open_form_is_all_in_sight(visits: Visits, filled: Service, width: int, height: int) -> None:
     page = visits.open(f"{filled.url}/inbox", width=width, height=height, touch=width < 1000)
@@ -210,6 +219,7 @@ def test_an_open_form_is_all_in_sight(visits: Visits, filled: Service, width: in
         shoot(page, f"inbox-form-{name.split()[0].lower()}-{width}")
 
 
+@pytest.mark.long
 def test_a_phone_folds_the_filters_and_says_how_many_are_set(visits: Visits, filled: Service) -> None:
     page = visits.open(f"{filled.url}/inbox", width=320, height=640, touch=True)
     sign_in(page, ADMIN_KEY)
@@ -229,6 +239,7 @@ def test_a_phone_folds_the_filters_and_says_how_many_are_set(visits: Visits, fil
     expect(fold).to_be_hidden()
 
 
+@pytest.mark.long
 def test_a_narrow_window_shows_no_keys(visits: Visits, filled: Service) -> None:
     page = visits.open(f"{filled.url}/inbox", width=390, height=844)
     sign_in(page, ADMIN_KEY)
@@ -242,6 +253,7 @@ def test_a_narrow_window_shows_no_keys(visits: Visits, filled: Service) -> None:
     shoot(page, "inbox-decided-390")
 
 
+@pytest.mark.long
 def test_all_that_one_visitor_has_sent_is_rejected_at_once_and_taken_back(visits: Visits, service: Service) -> None:
     spammer = visits.open(service.url)
     for question in ("Is there a sauna?", "Do you have a helicopter?"):

@@ -94,6 +94,7 @@ def test_a_drift_is_shown_on_the_curve_as_it_happens(visits: Visits, start: Star
     shoot(page, f"learning-below-{scheme}")
 
 
+@pytest.mark.long
 def test_the_error_curve_of_a_regressor_is_shown(visits: Visits, start: Start) -> None:
     service = start(NUMBERS)
     client, offset = service.client("num"), 0
@@ -236,6 +237,7 @@ def check_rolled_back(page: Page, service: Service, older: str, live: str) -> No
     assert int(learned) + int(missing) == service.http.get("/v1/models/vec/curve").json()["judged"]
 
 
+@pytest.mark.long
 def test_a_model_that_answers_well_since_a_roll_back_recovers(visits: Visits, start: Start) -> None:
     service, client = start_well(start)
     service.wait_learned("vec", mislead(client, 1_000))
@@ -319,6 +321,7 @@ def roll_back_and_stop(page: Page) -> None:
     expect(verdict).to_contain_text("Learning is stopped.")
 
 
+@pytest.mark.long
 def test_a_page_follows_the_ratings_also_while_learning_is_stopped_and_its_numbers_are_exact(
     visits: Visits, start: Start
 ) -> None:
@@ -428,6 +431,7 @@ def test_an_operator_freezes_labels_and_ends_a_quarantine(visits: Visits, start:
     expect(page.get_by_role("button", name="Remove the label stable")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_versions_refused_by_the_gate_are_listed_with_the_reason(visits: Visits, start: Start) -> None:
     service = start(GUARDED + 'canaries = [{ input = [1.0, 0.0], answer = "up" }]\n')
     client = service.client("vec")
@@ -442,6 +446,7 @@ def test_versions_refused_by_the_gate_are_listed_with_the_reason(visits: Visits,
     shoot(page, "refused-versions")
 
 
+@pytest.mark.long
 def test_an_accuracy_that_falls_is_not_called_good_without_a_word(visits: Visits, start: Start) -> None:
     service = start(VEC)
     client = service.client("vec")
@@ -467,6 +472,7 @@ def test_an_accuracy_that_falls_is_not_called_good_without_a_word(visits: Visits
     expect(guess.last).to_contain_text(re.compile(r"on the \d+ that judge it"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "language"), [(1440, "en"), (390, "de")])
 def test_a_slow_decline_is_said_with_one_begin_and_one_figure(
     visits: Visits, start: Start, width: int, language: str
@@ -499,6 +505,7 @@ def test_a_slow_decline_is_said_with_one_begin_and_one_figure(
     shoot(page, f"learning-slow-decline-{language}")
 
 
+@pytest.mark.long
 def test_operators_see_the_devices_and_what_lies_there(visits: Visits, start: Start) -> None:
     service = start(RIVER)
     page = visits.open(f"{service.url}/learning")

@@ -32,7 +32,7 @@ def check_state(service: Service, feedback: list[dict[str, Any]], offset: int) -
     assert until(live, what=f"a live version of {offset} events")["state_sha256"] == expected_state(feedback)
 
 
-@pytest.mark.parametrize("with_redis", [False, True], ids=["store", "redis"])
+@pytest.mark.parametrize("with_redis", [False, pytest.param(True, marks=pytest.mark.long)], ids=["store", "redis"])
 def test_a_failover_to_a_stale_replica_is_noticed_said_and_learned(
     request: pytest.FixtureRequest, start: Start, postgres_url: str, with_redis: bool
 ) -> None:
@@ -103,6 +103,7 @@ ACCIDENTS: dict[str, Callable[[Any, bytes], object]] = {
 }
 
 
+@pytest.mark.long
 def test_a_copy_that_is_emptied_under_a_running_learner_is_filled_again_and_nothing_is_learned_twice(
     start: Start, redis_url: str
 ) -> None:

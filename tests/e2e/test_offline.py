@@ -113,6 +113,7 @@ async () => {
 """
 
 
+@pytest.mark.long
 def test_the_stored_page_follows_the_branding_of_the_service(visits: Visits, start: Start) -> None:
     service = start(CHAT, page_name="Before")
     address = f"{service.url}/learning"

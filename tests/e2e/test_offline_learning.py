@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+import pytest
 from playwright.sync_api import Page, Response, expect
 
 from tests.conftest import Start
@@ -148,6 +149,7 @@ def test_two_tabs_share_what_waits_and_it_is_learned_once(visits: Visits, start:
     assert service.http.get("/v1/models/digits").json()["head"] == 2
 
 
+@pytest.mark.long
 def test_a_name_is_learned_once_although_its_tab_was_closed_while_it_was_sent(visits: Visits, start: Start) -> None:
     service = start(SHIPPED)
     page = open_board(visits, service)
@@ -170,6 +172,7 @@ def test_a_name_is_learned_once_although_its_tab_was_closed_while_it_was_sent(vi
     assert service.http.get("/v1/models/digits").json()["head"] == 1
 
 
+@pytest.mark.long
 def test_what_the_service_refuses_is_shown_and_can_be_changed(visits: Visits, start: Start) -> None:
     service = start(SHIPPED, max_label_chars=3)
     page = open_board(visits, service, width=390, height=844, scheme="dark")
@@ -204,6 +207,7 @@ def test_what_the_service_refuses_is_shown_and_can_be_changed(visits: Visits, st
     expect(page.locator(".banner").get_by_role("status")).to_be_focused()
 
 
+@pytest.mark.long
 def test_names_taken_back_without_the_service_are_not_learned_there(visits: Visits, start: Start) -> None:
     service = start(SHIPPED)
     page = open_board(visits, service)
@@ -241,6 +245,7 @@ async ([button, text]) => {
 """
 
 
+@pytest.mark.long
 def test_a_name_changes_the_next_guess_at_once(visits: Visits, start: Start) -> None:
     page = open_board(visits, start(SHIPPED))
     page.context.set_offline(True)
@@ -255,6 +260,7 @@ def test_a_name_changes_the_next_guess_at_once(visits: Visits, start: Start) -> 
     assert min(durations_ms) < AT_ONCE_MS, durations_ms
 
 
+@pytest.mark.long
 def test_a_thumb_changes_the_next_answer_at_once(visits: Visits, start: Start) -> None:
     page = open_chat(visits, start(CHAT))
     page.context.set_offline(True)
@@ -325,6 +331,7 @@ def export_of(service: Service, version: str) -> httpx.Response:
     return service.http.get(f"/v1/models/digits/versions/{version}/export", params={"format": "learner"})
 
 
+@pytest.mark.long
 def test_the_next_version_is_loaded_as_a_delta(visits: Visits, start: Start) -> None:
     service = start(SHIPPED)
     page = open_board(visits, service)
@@ -352,6 +359,7 @@ def test_the_next_version_is_loaded_as_a_delta(visits: Visits, start: Start) -> 
     expect_guess(page, "star")
 
 
+@pytest.mark.long
 def test_a_drawing_taught_just_before_the_connection_was_lost_is_in_the_gallery(visits: Visits, start: Start) -> None:
     service = start(SHIPPED)
     page = open_board(visits, service)
@@ -493,6 +501,7 @@ async (name) => {
 """
 
 
+@pytest.mark.long
 def test_what_another_account_has_left_expires_and_its_entries_are_deleted_by_a_person(
     visits: Visits, start: Start
 ) -> None:
@@ -526,6 +535,7 @@ def test_what_another_account_has_left_expires_and_its_entries_are_deleted_by_a_
     assert (count_of(page, "ann", "queue"), count_of(page, "ben") > 0) == (0, True)
 
 
+@pytest.mark.long
 def test_answers_of_the_device_are_not_rated_by_those_who_may_not_teach(visits: Visits, start: Start) -> None:
     service = start(CHAT, public_teaching="off", admin_key=ADMIN_KEY)
     service.http.headers["X-API-Key"] = ADMIN_KEY
@@ -545,6 +555,7 @@ def test_answers_of_the_device_are_not_rated_by_those_who_may_not_teach(visits: 
     expect_banner(page, "Sent: 1 learned.")
 
 
+@pytest.mark.long
 def test_a_conversation_with_the_device_is_listed_and_shown_after_a_reload(visits: Visits, start: Start) -> None:
     service = start(CHAT)
     page = open_chat(visits, service)

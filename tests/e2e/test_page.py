@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.conftest import Start
@@ -93,6 +94,7 @@ def test_the_page_is_used_by_keyboard_only_on_a_narrow_dark_screen(visits: Visit
     check_accessible(page)
 
 
+@pytest.mark.long
 def test_a_new_reply_is_scrolled_into_view_on_a_narrow_screen(visits: Visits, start: Start) -> None:
     service = start(CHAT, repertoire=str(STARTER))
     service.wait_learned("chat", 1)

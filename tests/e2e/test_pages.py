@@ -41,6 +41,7 @@ def test_links_deep_links_and_the_back_button_focus_the_heading_of_the_page(visi
     assert current_page(page) == "Chat" and page.url == f"{service.url}/"
 
 
+@pytest.mark.long
 def test_the_conversation_is_kept_while_another_page_is_open(visits: Visits, start: Start) -> None:
     service = start(CHAT)
     service.wait_learned("chat", 1)
@@ -57,6 +58,7 @@ def test_the_conversation_is_kept_while_another_page_is_open(visits: Visits, sta
     expect(reply.get_by_role("status")).to_contain_text("Learned")
 
 
+@pytest.mark.long
 def test_a_page_whose_model_is_not_served_shows_how_to_configure_it(visits: Visits, start: Start) -> None:
     service = start(VEC)
     page = visits.open(service.url)
@@ -70,6 +72,7 @@ def test_a_page_whose_model_is_not_served_shows_how_to_configure_it(visits: Visi
     check_accessible(page)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (360, "dark")])
 def test_the_live_version_is_shown_and_rolled_back(visits: Visits, start: Start, width: int, scheme: str) -> None:
     service = start(VEC)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.browsing import Visits, check_accessible, shoot
@@ -12,6 +13,7 @@ QUESTION, OTHER_WORDS = "Do you lend umbrellas?", "Can I borrow an umbrella here
 LESSON = "Umbrellas are lent at the desk."
 
 
+@pytest.mark.long
 def test_what_a_visitor_teaches_is_given_to_everybody_at_once(visits: Visits, tmp_path: Path) -> None:
     with serve(tmp_path, public_teaching="on") as service:
         visitor = visits.open(service.url)

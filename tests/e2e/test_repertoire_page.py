@@ -141,6 +141,7 @@ def ask_unanswered_questions(service: Service) -> None:
         service.http.post("/v1/models/chat:predict", json={"instances": [question], "user": "eve"})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_unanswered_questions_are_taught_together_and_undone(
     visits: Visits, start: Start, width: int, scheme: str
@@ -237,6 +238,7 @@ def drop(page: Page, file: Path) -> None:
     page.locator(".drop").dispatch_event("drop", {"dataTransfer": transfer})
 
 
+@pytest.mark.long
 def test_replies_that_were_never_right_are_listed_and_the_chat_links_to_its_reply(visits: Visits, start: Start) -> None:
     service = start(CHAT)
     service.wait_learned("chat", 1)
@@ -265,6 +267,7 @@ def test_replies_that_were_never_right_are_listed_and_the_chat_links_to_its_repl
     check_accessible(page)
 
 
+@pytest.mark.long
 def test_a_long_list_is_loaded_in_pages_and_searched_by_the_service(
     visits: Visits, start: Start, tmp_path: Path
 ) -> None:
@@ -300,6 +303,7 @@ def test_a_long_list_is_loaded_in_pages_and_searched_by_the_service(
     expect(rows(page)).to_have_count(50)
 
 
+@pytest.mark.long
 def test_what_is_typed_later_wins_although_the_first_answer_comes_last(visits: Visits, start: Start) -> None:
     page = open_page(visits, start(CHAT))
     expect(rows(page)).to_have_count(5)
@@ -315,6 +319,7 @@ def test_what_is_typed_later_wins_although_the_first_answer_comes_last(visits: V
     assert len(held) == 1
 
 
+@pytest.mark.long
 def test_replies_questions_and_feedback_say_when_they_came(visits: Visits, start: Start) -> None:
     service = start(CHAT)
     service.wait_learned("chat", 1)
@@ -336,6 +341,7 @@ def test_replies_questions_and_feedback_say_when_they_came(visits: Visits, start
     check_accessible(page)
 
 
+@pytest.mark.long
 def test_an_import_says_what_is_wrong_with_a_line_in_the_language_of_the_page(visits: Visits, start: Start) -> None:
     page = open_page(visits, start(CHAT), "?part=file", width=390, locale="de-DE")
     file = '{"text": "Stifte gibt es vorn."}\n\n{"text": 3}\nStifte gibt es vorn.\n'

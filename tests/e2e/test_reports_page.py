@@ -131,6 +131,7 @@ def test_a_report_is_created_shown_and_renewed_and_a_dropped_log_is_replayed(
     expect_report(page, "Replay of sides.csv")
 
 
+@pytest.mark.long
 def test_a_log_is_chosen_replayed_saved_and_deleted_by_keyboard_only(
     visits: Visits, start: Start, tmp_path: Path
 ) -> None:
@@ -194,6 +195,7 @@ def test_a_log_is_chosen_replayed_saved_and_deleted_by_keyboard_only(
     check_accessible(page)
 
 
+@pytest.mark.long
 def test_a_running_replay_shows_its_progress_and_is_cancelled(visits: Visits, start: Start) -> None:
     service = start(VEC)
     query = {"name": "slow.csv", "label": "side", "model": "river:estimator=arf"}
@@ -215,6 +217,7 @@ def test_a_running_replay_shows_its_progress_and_is_cancelled(visits: Visits, st
     expect(page.get_by_role("alert")).to_contain_text("This replay no longer exists")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (320, "dark")])
 def test_a_report_is_accessible_and_fits_in_both_schemes(
     visits: Visits, start: Start, width: int, scheme: str, tmp_path: Path
@@ -242,6 +245,7 @@ def test_a_report_is_accessible_and_fits_in_both_schemes(
     shoot(page, f"report-{scheme}")
 
 
+@pytest.mark.long
 def test_reports_are_in_german_on_the_german_page(visits: Visits, start: Start) -> None:
     service = start(VEC)
     give_feedback(service, 9)
@@ -262,6 +266,7 @@ def test_reports_are_in_german_on_the_german_page(visits: Visits, start: Start) 
     assert '<html lang="de">' in saving.value.path().read_text()
 
 
+@pytest.mark.long
 def test_what_is_wrong_with_a_log_is_said_in_german_on_the_german_page(visits: Visits, start: Start) -> None:
     service = start(VEC)
     sent = service.http.post(
@@ -292,6 +297,7 @@ def test_a_report_opened_alone_is_sandboxed(visits: Visits, start: Start) -> Non
     assert page.evaluate(USED_FONTS) == ["Figtree Variable loaded"]  # which the policy allows
 
 
+@pytest.mark.long
 def test_a_report_is_made_again_without_new_events(visits: Visits, start: Start) -> None:
     service = start(VEC)
     give_feedback(service, 3)
@@ -306,6 +312,7 @@ def test_a_report_is_made_again_without_new_events(visits: Visits, start: Start)
     expect_report(page, "vec, up to event 3")
 
 
+@pytest.mark.long
 def test_a_phone_is_led_to_the_report_and_opens_it_by_itself(visits: Visits, start: Start) -> None:
     service = start(VEC)
     give_feedback(service, 3)
@@ -321,6 +328,7 @@ def test_a_phone_is_led_to_the_report_and_opens_it_by_itself(visits: Visits, sta
     expect(page.get_by_role("heading", name="vec", exact=True)).to_be_visible()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [390, 320])
 @pytest.mark.parametrize("words", ALL_WORDS, ids=lambda words: words.language)
 def test_words_in_the_heads_of_tables_stay_whole_on_a_phone(
@@ -349,6 +357,7 @@ def test_words_in_the_heads_of_tables_stay_whole_on_a_phone(
     assert min(sizes) >= 9  # pixels: legible, though the plot fits
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_the_columns_of_a_chosen_file_are_shown_and_can_be_left_out_before_its_replay(
     visits: Visits, start: Start, width: int, scheme: str

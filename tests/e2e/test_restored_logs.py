@@ -113,6 +113,7 @@ def test_the_log_after_an_older_backup_was_restored_replays_to_the_live_state(st
     assert versions[lost[0]] > versions[kept[0]], "what the version had learned is said as it was"
 
 
+@pytest.mark.long
 def test_two_restores_with_an_erasure_between_leave_a_log_that_replays(start: Start, tmp_path: Path) -> None:
     feedback, backup = items(100), tmp_path / "backup.db"
     service = start(VECTOR)
@@ -133,6 +134,7 @@ def test_two_restores_with_an_erasure_between_leave_a_log_that_replays(start: St
     check_export(tmp_path, state, 40)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("with_redis", [False, True], ids=["store", "redis"])
 def test_the_log_after_a_stale_failover_replays_to_the_live_state(
     request: pytest.FixtureRequest, start: Start, postgres_url: str, tmp_path: Path, with_redis: bool
@@ -179,6 +181,7 @@ def bring_folder_back(backup: Path, state: Path) -> None:
     shutil.copytree(backup, state, symlinks=True, dirs_exist_ok=True)
 
 
+@pytest.mark.long
 def test_an_older_database_under_a_state_folder_with_roll_backs_replays_to_the_live_state(
     start: Start, tmp_path: Path
 ) -> None:
@@ -203,6 +206,7 @@ def test_an_older_database_under_a_state_folder_with_roll_backs_replays_to_the_l
     check_export(tmp_path, state, len(lost))
 
 
+@pytest.mark.long
 def test_a_newer_database_under_an_older_state_folder_replays_to_the_live_state(start: Start, tmp_path: Path) -> None:
     feedback, backup = items(100), tmp_path / "backup"
     service = start(VECTOR)

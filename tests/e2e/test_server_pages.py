@@ -39,6 +39,7 @@ def test_a_rating_by_a_feedback_url_is_given_seen_and_taken_back(visits: Visits,
     expect(up).to_have_attribute("aria-pressed", "false")
 
 
+@pytest.mark.long
 def test_a_pressed_thumb_of_a_feedback_url_is_seen_in_forced_colors(visits: Visits, service: Service) -> None:
     service.wait_learned("chat", 1)
     page = visits.open(ask(service, instance="Is there wifi?")[1])
@@ -51,6 +52,7 @@ def test_a_pressed_thumb_of_a_feedback_url_is_seen_in_forced_colors(visits: Visi
     page.get_by_role("button", name="Take it back").click()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", ["lab", "num"])
 def test_the_forms_of_other_models_are_accessible(visits: Visits, service: Service, model: str) -> None:
     page = visits.open(ask(service, model, [1, 1])[1])

@@ -135,6 +135,7 @@ def cookies(page: Page) -> list[str]:
     return [each.get("name", "") for each in page.context.cookies()]
 
 
+@pytest.mark.long
 def test_what_a_signed_in_user_teaches_is_given_to_the_others(visits: Visits, address: str) -> None:
     ann = visits.open(f"{address}/sign-in?as=ann")
     ask(ann, "Do you lend umbrellas?")
@@ -148,6 +149,7 @@ def test_what_a_signed_in_user_teaches_is_given_to_the_others(visits: Visits, ad
     expect(last_reply(ben)).to_contain_text(LESSON)
 
 
+@pytest.mark.long
 def test_the_proxy_alone_says_who_a_user_is(address: str) -> None:
     named = {"X-Forwarded-User": "ann", "X-User": "ann"}
     session = httpx.get(f"{address}/v1/session", headers={**named, "Cookie": "signed_in=ben"}).json()

@@ -110,13 +110,23 @@ def kill_another(service: Service, killed: list[int]) -> int:
     return pid
 
 
-def test_a_killed_service_keeps_all_acknowledged_feedback(start: Start, tmp_path: Path) -> None:
+def has_ended(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+
+
+def test_a_killed_service_ends_its_learner_and_keeps_all_acknowledged_feedback(start: Start) -> None:
     stream = items(400, seed=3)
     service = start(VECTOR)
     for item in stream[:200]:
         assert service.http.post("/v1/models/vec:feedback", json={"feedback": [item]}).status_code == 202
+    learner = until(service.learner_pid)
     service.process.kill()
     service.process.wait()
+    until(lambda: has_ended(learner), what="the learner's end")
     service = start(VECTOR)
     assert service.http.post("/v1/models/vec:feedback", json={"feedback": stream[200:]}).status_code == 202
     head = len({item["id"] for item in stream})
@@ -126,7 +136,7 @@ def test_a_killed_service_keeps_all_acknowledged_feedback(start: Start, tmp_path
     service.stop()
 
 
-def test_serving_continues_and_reports_that_the_learner_is_restarting(start: Start, tmp_path: Path) -> None:
+def test_serving_continues_and_reports_that_the_learner_is_restarting(start: Start) -> None:
     service = start(VECTOR, restart_max_s=0.2)
     until(service.learner_pid)
     events = service.client("vec").events(timeout_s=60)
@@ -139,7 +149,7 @@ def test_serving_continues_and_reports_that_the_learner_is_restarting(start: Sta
     service.stop()
 
 
-def test_a_rollback_answers_from_the_old_version_and_learning_continues(start: Start, tmp_path: Path) -> None:
+def test_a_rollback_answers_from_the_old_version_and_learning_continues(start: Start) -> None:
     service = start(VECTOR, durable_every_s=0.1)
     client = service.client("vec")
     first = client.feedback([{"input": [1, 1, 1, 1], "label": "old"}])[0]
@@ -176,22 +186,6 @@ def test_ctrl_c_stops_both_processes_and_leaves_the_state_durable(start: Start, 
 
 def config_path(folder: Path) -> str:
     return str(folder / "state.toml")
-
-
-def test_a_learner_does_not_outlive_a_killed_service(start: Start, tmp_path: Path) -> None:
-    service = start(VECTOR)
-    pid = until(service.learner_pid)
-    service.process.kill()
-    service.process.wait()
-
-    def has_ended() -> bool:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
-
-    until(has_ended, what="the learner's end")
 
 
 def test_a_damaged_live_version_is_skipped_at_start(start: Start, tmp_path: Path) -> None:

@@ -82,6 +82,7 @@ def test_a_conversation_is_kept_found_exported_and_deleted(visits: Visits, start
     expect(page.get_by_role("alert")).to_contain_text("does not exist")
 
 
+@pytest.mark.long
 def test_a_conversation_is_renamed_pinned_and_shared_until_that_is_ended(visits: Visits, start: Start) -> None:
     page = open_page(visits, start(CHAT))
     ask(page, "When do you open?")
@@ -186,6 +187,7 @@ def check_drawer(page: Page) -> None:
     expect(replies(page)).to_have_count(0)
 
 
+@pytest.mark.long
 def test_a_retired_reply_is_not_given_until_it_is_restored(visits: Visits, start: Start) -> None:
     page = open_page(visits, start(CHAT))
     ask(page, "When do you open?")
@@ -215,6 +217,7 @@ def retire(page: Page) -> None:
     button(page.get_by_role("dialog"), "Stop using it").click()
 
 
+@pytest.mark.long
 def test_the_first_answer_waits_a_limited_time_for_the_replies_to_be_learned(visits: Visits, start: Start) -> None:
     page = visits.open(start(CHAT, flags=("--no-learner",)).url)  # the replies are never learned
     page.get_by_label("Your question").fill("When do you open?")
@@ -230,6 +233,7 @@ def test_the_first_answer_waits_a_limited_time_for_the_replies_to_be_learned(vis
     assert "min_offset" not in (request.value.post_data or "")
 
 
+@pytest.mark.long
 def test_a_question_is_stopped_edited_and_asked_again(visits: Visits, start: Start) -> None:
     page = open_page(visits, start(CHAT))
     routes: list[Route] = []
@@ -295,6 +299,7 @@ def test_a_reply_with_markup_is_sanitised(visits: Visits, start: Start) -> None:
     check_accessible(page)
 
 
+@pytest.mark.long
 def test_nothing_moves_under_the_pointer_after_a_thumb(visits: Visits, start: Start) -> None:
     """Where there is room for what it opens; test_corrections.py has a longer conversation."""
     page = open_page(visits, start(CHAT), height=700)
@@ -311,6 +316,7 @@ def test_nothing_moves_under_the_pointer_after_a_thumb(visits: Visits, start: St
     assert (thumb.bounding_box(), rude.bounding_box()) == (before, reason)
 
 
+@pytest.mark.long
 def test_a_question_that_is_too_long_is_told_in_plain_words_and_kept(visits: Visits, start: Start) -> None:
     page = open_page(visits, start(CHAT, max_text_chars="100"))
     page.get_by_label("Your question").fill("x" * 1_234)
@@ -319,6 +325,7 @@ def test_a_question_that_is_too_long_is_told_in_plain_words_and_kept(visits: Vis
     expect(page.get_by_label("Your question")).to_have_value("x" * 1_234)
 
 
+@pytest.mark.long
 def test_the_page_speaks_german_where_the_browser_or_the_person_asks_for_it(visits: Visits, start: Start) -> None:
     page = open_page(visits, start(CHAT))
     choose(page.get_by_role("banner"), "Settings", "Deutsch")

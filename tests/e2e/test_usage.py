@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.conftest import Start
@@ -65,6 +66,7 @@ def test_the_use_is_shown_for_the_days_that_a_person_chooses(visits: Visits, sta
         expect(page).to_have_url(re.compile("repertoire.*reply="))
 
 
+@pytest.mark.long
 def test_two_webhooks_of_one_host_are_told_apart_and_each_shows_how_its_test_went(visits: Visits, start: Start) -> None:
     with receive() as receiver:
         service = start(CHAT, alert_webhooks=[receiver.url, f"{receiver.url}-of-another-channel"])
@@ -82,6 +84,7 @@ def test_two_webhooks_of_one_host_are_told_apart_and_each_shows_how_its_test_wen
         shoot(page, "webhooks")
 
 
+@pytest.mark.long
 def test_the_action_for_a_frequent_question_is_reached_without_scrolling_sideways(visits: Visits, start: Start) -> None:
     service = start(CHAT)
     service.wait_learned("chat", 1)

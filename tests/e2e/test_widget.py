@@ -26,7 +26,12 @@ PLACEHOLDER = "https://chat.example.com/"  # the address of the service in the e
 MAX_BYTES = 20_000  # compressed, of all that the widget loads before it can be seen
 QUESTION, REPLY = "When do you open?", "We open at nine."
 KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript"}
-SIZES = [(1440, "light"), (1440, "dark"), (390, "light"), (390, "dark")]
+SIZES = [
+    (1440, "light"),
+    pytest.param(1440, "dark", marks=pytest.mark.long),
+    pytest.param(390, "light", marks=pytest.mark.long),
+    (390, "dark"),
+]
 
 
 class Site:
@@ -236,6 +241,7 @@ def build_react(service: Service, folder: Path) -> dict[str, str]:
     return {**files, "/": files["/index.html"]}
 
 
+@pytest.mark.long
 def test_the_react_example_makes_and_removes_the_chat(visit: Open, site: Site, taught: Service, tmp_path: Path) -> None:
     site.pages |= build_react(taught, tmp_path / "built")
     page = visit(taught, site.pages["/"]).page
@@ -270,6 +276,7 @@ def test_a_page_that_is_not_allowed_shows_nothing_and_says_why(visit: Open, site
     assert not [each for each in opened.requests if "/v1/models/" in each.url]
 
 
+@pytest.mark.long
 def test_a_service_without_visitors_says_what_to_set(visit: Open, site: Site, tmp_path: Path) -> None:
     with serve(tmp_path, widget_origins=[site.url]) as private:
         opened = visit(private, html_with(private))
@@ -278,6 +285,7 @@ def test_a_service_without_visitors_says_what_to_set(visit: Open, site: Site, tm
         expect(opened.page.get_by_role("button")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_a_visitor_needs_no_cookie_and_is_known_by_nothing_before_the_first_question(
     visit: Open, taught: Service
 ) -> None:
@@ -304,6 +312,7 @@ def test_the_conversation_goes_on_after_the_page_was_left(visit: Open, taught: S
     expect(panel).to_contain_text("Taken back")
 
 
+@pytest.mark.long
 def test_a_visitor_whose_token_is_not_accepted_any_more_gets_another(visit: Open, taught: Service) -> None:
     page = visit(taught, html_with(taught)).page
     key = f"online visitor {taught.url}/"
@@ -316,6 +325,7 @@ def test_a_visitor_whose_token_is_not_accepted_any_more_gets_another(visit: Open
 # teaching
 
 
+@pytest.mark.long
 def test_a_correction_is_learned_and_given_to_the_next_visitor(visit: Open, taught: Service) -> None:
     question, lesson = "Do you lend umbrellas?", "Umbrellas are lent at the desk."
     page = visit(taught, html_with(taught)).page
@@ -332,6 +342,7 @@ def test_a_correction_is_learned_and_given_to_the_next_visitor(visit: Open, taug
     expect(ask(open_chat(stranger), question)).to_have_text(lesson)
 
 
+@pytest.mark.long
 def test_a_correction_is_held_where_it_is_reviewed(visit: Open, reviewed: Service) -> None:
     page = visit(reviewed, html_with(reviewed)).page
     panel = open_chat(page)
@@ -375,7 +386,7 @@ def focused(page: Page) -> str:
     return name
 
 
-@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("width", [1440, pytest.param(390, marks=pytest.mark.long)])
 def test_everything_is_done_by_keyboard(visit: Open, taught: Service, width: int) -> None:
     page = visit(taught, html_with(taught), width).page
     expect(button(page, "Open the chat")).to_be_visible()
@@ -443,6 +454,7 @@ def check_targets(panel: Locator) -> None:
         assert box is not None and box["width"] >= 44 and box["height"] >= 44, control.evaluate("(e) => e.outerHTML")
 
 
+@pytest.mark.long
 def test_nothing_moves_where_people_want_no_motion(visit: Open, taught: Service) -> None:
     page = visit(taught, html_with(taught)).page
     panel = open_chat(page)
@@ -469,6 +481,7 @@ def test_neither_style_sheet_reaches_the_other_page(visit: Open, taught: Service
     assert page.evaluate("getComputedStyle(document.querySelector('main p')).color") == "rgb(255, 0, 0)"
 
 
+@pytest.mark.long
 def test_attributes_and_custom_properties_change_how_it_looks(visit: Open, taught: Service) -> None:
     head = "<style>:root { --online-width: 300px; --online-radius: 0; --online-background: rgb(250, 240, 230) }</style>"
     attributes = (
@@ -494,6 +507,7 @@ def test_attributes_and_custom_properties_change_how_it_looks(visit: Open, taugh
     shoot(page, "widget-themed")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "is_open"), [(1440, True), (390, False)])
 def test_it_opens_by_itself_where_it_does_not_cover_the_page(
     visit: Open, taught: Service, width: int, is_open: bool
@@ -505,6 +519,7 @@ def test_it_opens_by_itself_where_it_does_not_cover_the_page(
     expect(page.get_by_label("Search")).to_be_focused()
 
 
+@pytest.mark.long
 def test_it_speaks_the_language_of_the_page(visit: Open, taught: Service) -> None:
     page = visit(taught, html_with(taught).replace('lang="en"', 'lang="de-AT"')).page
     button(page, "Chat öffnen").click()
@@ -566,6 +581,7 @@ def test_it_obeys_a_strict_policy_of_the_page(visit: Open, site: Site, taught: S
 # failures
 
 
+@pytest.mark.long
 def test_a_service_that_does_not_answer_is_said_and_asked_again(visit: Open, taught: Service) -> None:
     page = visit(taught, html_with(taught)).page
     panel = open_chat(page)
@@ -583,6 +599,7 @@ def test_a_service_that_does_not_answer_is_said_and_asked_again(visit: Open, tau
     expect(alert).to_be_empty()
 
 
+@pytest.mark.long
 def test_a_service_that_does_not_answer_at_first_can_be_tried_again(visit: Open, site: Site, taught: Service) -> None:
     opened = visit(taught, "<title>A shop</title>")
     page = opened.page
@@ -598,6 +615,7 @@ def test_a_service_that_does_not_answer_at_first_can_be_tried_again(visit: Open,
     expect(ask(panel, QUESTION)).to_have_text(REPLY)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("status", "answer", "sentence"),
     [
