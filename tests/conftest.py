@@ -24,7 +24,6 @@ for library in ("OPENBLAS", "OMP", "MKL"):  # the test workers share few cores, 
 TESTS = Path(__file__).parent
 LONG = TESTS / "long"
 SLOWEST = (  # files, the slowest first; most of them share a scene that takes long to set up
-    "evaluation/replay/test_ray_cluster.py",
     "learning/encoder_tuning/test_adoption.py",
     "e2e/test_reports_page.py",
     "e2e/test_learning_page.py",

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,13 @@ def skip_or_fail(reason: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(f"missing in CI: {reason}")
     pytest.skip(reason)
+
+
+def first_of(values: Iterable[Any], count: int = 1) -> list[Any]:
+    """Let a test run always for the first values of its parameter, and for the others with tests/long only."""
+    chosen = list[Any](values)
+    others = (value if isinstance(value, tuple) else (value,) for value in chosen[count:])
+    return [*chosen[:count], *(pytest.param(*value, marks=pytest.mark.long) for value in others)]
 
 
 def wait_for_rows(store: sqlite3.Connection, count: int) -> None:

@@ -85,7 +85,7 @@ def test_a_quadratic_pattern_would_be_noticed() -> None:
 
 
 @pytest.mark.parametrize("others", [("",), pytest.param(PARTS[:3], marks=pytest.mark.long)], ids=["one", "two"])
-def test_every_pattern_takes_linear_time_for_any_text(others: tuple[str, ...]) -> None:
+def test_a_pattern_takes_linear_time_for_any_text(others: tuple[str, ...]) -> None:
     patterns = all_patterns()
     assert len(patterns) >= 15
     assert any("human" in pattern for pattern, _ in patterns if isinstance(pattern, str))

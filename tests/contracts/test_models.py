@@ -318,12 +318,16 @@ def one_thread() -> Iterator[None]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test marked `every_case` for every case, and any other test for one case of each mechanism."""
-    every = "every_case" in {mark.name for mark in metafunc.definition.iter_markers()}
+    """Run a test marked `every_case` for every case, and any other test for one case of each mechanism.
+
+    every_case("long"): the cases of the same mechanism run with tests/long.
+    """
+    every = metafunc.definition.get_closest_marker("every_case")
+    rare = {case.name for case in CASES if every and every.args and case.name not in MECHANISMS} | RARE
     for name in SUITES.keys() & set(metafunc.fixturenames):
         cases = [case for case in SUITES[name] if every or case.name in MECHANISMS]
         marks = {True: [pytest.mark.long], False: []}
-        params = [pytest.param(case, id=case.name, marks=marks[case.name in RARE]) for case in cases]
+        params = [pytest.param(case, id=case.name, marks=marks[case.name in rare]) for case in cases]
         metafunc.parametrize(name, params)
 
 
@@ -385,7 +389,7 @@ def test_an_unknown_kind_is_refused_with_a_list_of_the_kinds() -> None:
         create("oracle", {})
 
 
-@pytest.mark.every_case
+@pytest.mark.every_case("long")
 def test_an_unknown_option_is_refused_by_name(case: Case) -> None:
     with pytest.raises(ValueError, match="unknown option 'speed'"):
         create(case.kind, {**case.options, "speed": 3})
@@ -444,14 +448,14 @@ def test_answers_are_the_same_alone_and_in_a_batch(case: Case) -> None:
     assert [answer.score for answer in together] == pytest.approx([answer.score for answer in alone], abs=1e-4)
 
 
-@pytest.mark.every_case
+@pytest.mark.every_case("long")
 def test_the_choices_alone_are_those_of_the_answers(case: Case) -> None:
     for model in (case.model(), case.train(case.examples(COUNT))):
         for inputs in ([], unseen_inputs(case)):
             assert choose(model, inputs) == [answer.choice for answer in model.predict(inputs)]
 
 
-@pytest.mark.every_case
+@pytest.mark.every_case("long")
 def test_nine_of_ten_unseen_inputs_are_answered_correctly(chooser: Case) -> None:
     if not chooser.reads_inputs:
         pytest.skip("it answers every input with the most frequent class")
@@ -462,7 +466,7 @@ def test_nine_of_ten_unseen_inputs_are_answered_correctly(chooser: Case) -> None
     assert correct >= 0.9 * len(labelled)
 
 
-@pytest.mark.every_case
+@pytest.mark.every_case("long")
 def test_the_error_is_half_that_of_the_median_or_less(regressor: Case) -> None:
     model, later = regressor.train(regressor.examples(COUNT)), regressor.examples(COUNT, 1)
     targets = np.array([float(example.label) for example in later])
@@ -571,7 +575,7 @@ def chosen_or_listed(answers: Sequence[Answer]) -> set[str]:
     }
 
 
-@pytest.mark.every_case
+@pytest.mark.every_case("long")
 def test_a_retired_class_is_neither_chosen_nor_listed(chooser: Case) -> None:
     model = chooser.train(chooser.examples(COUNT))
     assert set(TOPICS) <= chosen_or_listed(model.predict(unseen_inputs(chooser)))
@@ -678,7 +682,7 @@ def indexed_classes(model: Model) -> list[str]:
     return [str(name) for name in meta["labels"]] if isinstance(meta, dict) else [str(id) for id, _ in meta]
 
 
-@pytest.mark.every_case
+@pytest.mark.every_case("long")
 def test_a_bad_example_in_the_middle_of_a_batch_changes_nothing(case: Case) -> None:
     check_bad_examples(case, COUNT)
 
@@ -699,7 +703,7 @@ def check_bad_examples(case: Case, learned: int) -> None:
     assert model.fingerprint() == case.train([*examples, *more]).fingerprint()
 
 
-@pytest.mark.every_case
+@pytest.mark.every_case("long")
 def test_learning_the_same_examples_repeatedly_does_not_grow_the_state(exact: Case) -> None:
     bounds = {
         "ranker": {"max_exemplars": 100},
@@ -797,7 +801,7 @@ def check_serving_parts(case: Case, count: int) -> None:
     assert served.predict(unseen_inputs(case)) == model.predict(unseen_inputs(case))
 
 
-@pytest.mark.every_case
+@pytest.mark.every_case("long")
 def test_a_serving_state_is_the_serving_parts_of_the_whole(case: Case) -> None:
     model = case.train(case.examples(COUNT))
     assert to_bytes(model.state(serving_only=True)) == to_bytes(serving_parts(model.state()))
@@ -868,7 +872,7 @@ def fingerprints(case: Case) -> list[str]:
     return found
 
 
-@pytest.mark.every_case
+@pytest.mark.every_case("long")
 def test_the_same_log_leaves_the_same_state_in_another_process(case: Case, other_process: dict[str, list[str]]) -> None:
     assert fingerprints(case) == other_process[case.name]
 
@@ -876,7 +880,7 @@ def test_the_same_log_leaves_the_same_state_in_another_process(case: Case, other
 # unlearn
 
 
-@pytest.mark.every_case
+@pytest.mark.every_case("long")
 @pytest.mark.parametrize("count", [150, COUNT])
 def test_a_model_says_whether_it_can_subtract(case: Case, count: int) -> None:
     frozen = case.warms_up and count >= 200
@@ -947,7 +951,7 @@ def test_a_restored_model_can_unlearn(exact: Case) -> None:
     assert model.fingerprint() == train_one_by_one(exact, examples, gone).fingerprint()
 
 
-@pytest.mark.every_case
+@pytest.mark.every_case("long")
 def test_nothing_unlearned_remains_in_the_files(exact: Case) -> None:
     examples = exact.examples(150)
     secret = secret_example(exact)
@@ -986,7 +990,7 @@ def test_a_wrapped_model_refuses_to_unlearn_and_is_unchanged(wrapped: Case) -> N
     assert model.fingerprint() == wrapped.train(examples).fingerprint()
 
 
-@pytest.mark.every_case
+@pytest.mark.every_case("long")
 def test_predicting_in_any_order_changes_neither_a_wrapped_model_nor_its_answers(wrapped: Case) -> None:
     examples, inputs = wrapped.examples(COUNT), unseen_inputs(wrapped)
     one, other = wrapped.train(examples[:200]), wrapped.train(examples[:200])
@@ -1022,7 +1026,7 @@ def spring() -> None:
     Trap.sprung = True
 
 
-@pytest.mark.every_case
+@pytest.mark.every_case("long")
 def test_a_wrapped_state_with_a_wrong_signature_is_refused_before_it_is_unpickled(wrapped: Case) -> None:
     state = write_and_read(wrapped.train(wrapped.examples(60)).state())
     poisoned = {**state["estimator"].tensors, "estimator": np.frombuffer(pickle.dumps(Trap()), np.uint8)}

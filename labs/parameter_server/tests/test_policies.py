@@ -19,6 +19,8 @@ from labs.parameter_server.policies import (
 )
 from labs.parameter_server.server import ParameterServer
 
+pytestmark = pytest.mark.long
+
 GRADIENT, BASE, NOW = torch.tensor([2.0, -4.0]), torch.tensor([1.0, 1.0]), torch.tensor([1.5, 0.0])
 
 

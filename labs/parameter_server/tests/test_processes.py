@@ -22,6 +22,8 @@ from labs.parameter_server.server import ParameterServer
 from labs.parameter_server.simulation import Cluster, Simulation
 from labs.parameter_server.tests.scene import create_task
 
+pytestmark = pytest.mark.long
+
 RATE, BUDGET = 0.1, 48
 AT_ONCE = Delays(compute_s=0.0)
 

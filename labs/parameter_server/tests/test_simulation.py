@@ -15,6 +15,8 @@ from labs.parameter_server.policies import POLICIES, DropStale, Policy
 from labs.parameter_server.simulation import Cluster, Simulation, simulate_arrivals
 from labs.parameter_server.tests.scene import create_task
 
+pytestmark = pytest.mark.long
+
 RATE, BUDGET = 0.1, 48
 LATE = Delays(link_s=15.0, straggle_s=30.0, straggle_share=0.2)
 

@@ -12,6 +12,8 @@ from online.models.encoders.adapter import Weights, to_tensors
 from online.models.tower.parallel.fsdp import create_mesh
 from online.models.tower.parallel.split_stack import local_part
 
+pytestmark = pytest.mark.long
+
 TEXTS = ["hi", "When do you open?", "How do I renew a book that somebody else has reserved?", "wifi"]
 
 

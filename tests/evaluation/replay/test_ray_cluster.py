@@ -34,6 +34,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     return Scene(tmp_path_factory.mktemp("cluster"), [KNN, LINEAR, WRONG, MORTAL])
 
 
+@pytest.mark.long
 def test_ray_gives_the_same_figures_states_and_comparisons_as_a_local_replay(scene: Scene) -> None:
     local = replay_logs(scene.sources, [KNN, LINEAR], Span(), 0.0, ignore_progress)
     for on_ray, of_log in zip(scene.replayed, local, strict=True):
@@ -46,6 +47,7 @@ def test_ray_gives_the_same_figures_states_and_comparisons_as_a_local_replay(sce
             assert one.comparison == other.comparison
 
 
+@pytest.mark.long
 def test_a_replay_whose_worker_is_killed_is_retried(scene: Scene) -> None:
     assert count_deaths("mortal") == 1
     for replayed, examples in zip(scene.replayed, (300, 100), strict=True):
@@ -54,16 +56,19 @@ def test_a_replay_whose_worker_is_killed_is_retried(scene: Scene) -> None:
     assert len([message for message in scene.messages if message.startswith("mortal")]) == 1
 
 
+@pytest.mark.long
 def test_an_error_of_the_replay_is_reported_and_not_retried(scene: Scene) -> None:
     for replayed in scene.replayed:
         assert "no such head" in str(replayed.results[2].failure)
     assert not any("wrong" in message for message in scene.messages)
 
 
+@pytest.mark.long
 def test_the_progress_bar_counts_replays(scene: Scene) -> None:
     assert scene.ticks[-1] == 7 and scene.ticks[2:] == sorted(scene.ticks[2:])  # 2: while the logs are looked at
 
 
+@pytest.mark.long
 def test_ray_is_not_started_if_every_replay_is_finished(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
     results = ResultsFolder.opened(scene.folder / "replays", ignore_message)
@@ -79,6 +84,7 @@ def test_without_ray_the_error_says_what_to_install(tmp_path: Path, monkeypatch:
         )
 
 
+@pytest.mark.long
 def test_the_tables_are_those_of_any_replay(scene: Scene) -> None:
     console = Console(record=True, width=100, file=io.StringIO())
     print_results(scene.replayed, console)
@@ -90,6 +96,7 @@ def test_the_tables_are_those_of_any_replay(scene: Scene) -> None:
 # the cluster
 
 
+@pytest.mark.long
 def test_a_missing_cluster_is_reported_at_once(tmp_path: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -105,6 +112,7 @@ def test_a_missing_cluster_is_reported_at_once(tmp_path: Path) -> None:
             )
 
 
+@pytest.mark.long
 def test_a_node_with_another_log_reports_it(tmp_path: Path) -> None:
     source = two_logs(tmp_path)[0]
     job = create_jobs(source, [KNN], Span())[0]

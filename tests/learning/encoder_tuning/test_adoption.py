@@ -113,6 +113,7 @@ def test_a_better_encoder_is_adopted_and_serves(start: Start) -> None:
         assert live_manifest(workspace, "bar").feature_epoch == before["feature_epoch"] == TextEncoder.epoch
 
 
+@pytest.mark.long
 def test_a_ranker_learns_its_whole_log_again_after_an_adoption(start: Start) -> None:
     service = start(CHAT)
     client = service.client("chat")
@@ -133,6 +134,7 @@ def test_a_ranker_learns_its_whole_log_again_after_an_adoption(start: Start) -> 
     assert choice["reply"] is not None and choice["reply"]["text"] == "Two chargers stand behind the library."
 
 
+@pytest.mark.long
 def test_an_encoder_that_is_not_better_is_not_adopted(start: Start) -> None:
     service = start(BAR)
     receipts = service.client("bar").feedback(
@@ -216,6 +218,7 @@ def wait_all_learned(service: Service, name: str) -> None:
     service.wait_learned(name, service.http.get(f"/v1/models/{name}").json()["head"])
 
 
+@pytest.mark.long
 def test_adopting_an_encoder_under_traffic_fails_no_request(start: Start, redis_url: str) -> None:
     """With a copy of the log in Redis, which is written again. Without one, and on Postgres: tests/long/test_encoder_tuning.py."""
     check_adoption_under_traffic(start(BAR, stream=redis_url))
@@ -371,6 +374,7 @@ def test_a_service_tunes_its_encoder_by_itself_and_stops_at_once(start: Start) -
     assert "model=rv" not in "".join(line for line in service.output.splitlines() if "tuner" in line)
 
 
+@pytest.mark.long
 def test_the_adapt_command_works_with_a_running_service(start: Start, tmp_path: Path) -> None:
     service = start(BAR)
     flags = ["--state", str(service.state), "--config", str(tmp_path / "state.toml")]

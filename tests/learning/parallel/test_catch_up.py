@@ -130,6 +130,7 @@ def test_the_log_and_the_tally_say_who_summed_how_much(
     assert line["learner_ratio"] == round(counts["m", "learner"] / total, 3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "workers", "events", "reason"),
     [
@@ -211,6 +212,7 @@ def test_retractions_in_the_log_are_learned_in_their_place(
     assert everything(learn_all(scene, board)) == everything(learn_all(scene))
 
 
+@pytest.mark.long
 def test_refused_examples_are_refused_with_workers_too(
     scene: Scene, board: ShareBoard, start_worker: Callable[[], None]
 ) -> None:
@@ -284,6 +286,7 @@ def test_a_worker_without_the_key_is_refused(board: ShareBoard) -> None:
     assert board.worker_count == 0
 
 
+@pytest.mark.long
 def test_a_share_of_a_log_that_has_changed_since_is_not_merged(
     scene: Scene, board: ShareBoard, start_worker: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +303,7 @@ def test_a_share_of_a_log_that_has_changed_since_is_not_merged(
     assert not merged
 
 
+@pytest.mark.long
 def test_a_worker_goes_on_after_a_range_that_it_cannot_sum(
     scene: Scene, board: ShareBoard, start_worker: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,8 @@ from tests.learning.parallel.test_team import KEY, OPTIONS, events, learn, learn
 from tests.learning.scene import Scene, retraction
 from tests.support import until
 
+pytestmark = pytest.mark.long
+
 SPLIT: Options = {**OPTIONS, "hidden": [8, 8]}
 ENGINES = {"fsdp": "er", "pipeline": "derpp"}  # each with a strategy; this one also keeps logits of fresh rows
 EVENTS = 48

@@ -19,6 +19,8 @@ from online.stream.contract import Stream
 from tests.learning.scene import Scene, retraction, vector_event
 from tests.support import until
 
+pytestmark = pytest.mark.long
+
 KEY = b"the key of these tests"
 OPTIONS: Options = {"input": "vector", "size": 3, "hidden": [8], "batch": 4, "replay": 4, "accumulate": 4}
 FIRST, SECOND = 24, 40  # events before and after workers joined

@@ -120,6 +120,7 @@ def test_the_loss_equals_its_formula() -> None:
     )
 
 
+@pytest.mark.long
 def test_tuned_weights_are_served_from_a_file_named_by_its_hash(weights: Weights, tmp_path: Path) -> None:
     texts = [lesson.text for lesson in LESSONS]
     lower = frozen_layers(weights, texts)

@@ -10,6 +10,7 @@ from online.models import Example, Options, create
 from online.models.classifier import Classifier
 from online.models.statistics.expiry import BUCKETS, ExpiryBuckets
 from tests.models.synthetic import TOPICS, text, texts, vectors
+from tests.support import first_of
 
 WITH_MAX_AGE: Options = {"input": "text", "max_age": 80}
 NUMBERS: Options = {"input": "vector", "size": 6, "scale": 4.0}
@@ -32,7 +33,7 @@ def test_examples_expire_at_max_age_or_up_to_a_bucket_earlier(newest: int) -> No
     assert offsets(buckets) == list(range(max(1, newest // 10 * 10 - 70), newest + 1))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", first_of([1, 2]))
 def test_which_examples_expire_does_not_depend_on_the_order_of_learning(seed: int) -> None:
     buckets, expired, examples = ExpiryBuckets(80), list[Example](), texts(300)
     for index in np.random.default_rng(seed).permutation(300):

@@ -25,6 +25,8 @@ from online.plugins.export.graph import Graph
 from online.plugins.export.manifest import Subject
 from tests.models.synthetic import vectors
 
+pytestmark = pytest.mark.long
+
 OPTIONS: Options = {
     "input": "vector",
     "size": 64,

@@ -185,6 +185,7 @@ def test_every_input_has_default_contenders(input: str) -> None:
     assert len(STAKES) == 4
 
 
+@pytest.mark.long
 def test_on_noise_the_default_members_are_not_worse_than_the_majority() -> None:
     """Four of five labels are the same, whatever the input."""
     rng = np.random.default_rng(3)

@@ -10,6 +10,7 @@ from online.models import Example
 from online.plugins.ensembles.best_of import VOTE, BestOf
 from online.plugins.ensembles.rest import GRACE, PERIOD, PROBE, Roster
 from tests.plugins.ensembles.test_best_of import best_of, stream
+from tests.support import first_of
 
 RING = stream(1_600, ring=True)
 
@@ -34,6 +35,7 @@ def test_a_member_that_is_worse_and_hardly_counts_in_the_vote_rests(vote: bool) 
     assert (facts["logistic_rests"], facts["knn_rests"]) == (1.0, 0.0)
 
 
+@pytest.mark.long
 def test_no_member_rests_among_equals_or_before_it_had_time_to_learn() -> None:
     equals = {"first": {"kind": "knn"}, "second": {"kind": "knn", "neighbours": 9}}
     model = best_of(equals, patience=100)
@@ -130,7 +132,7 @@ def test_a_member_is_put_to_rest_where_a_stretch_begins_and_does_not_vote_from_t
     assert asked.standings == not_asked.standings
 
 
-@pytest.mark.parametrize("every", [1, 3])
+@pytest.mark.parametrize("every", first_of([3, 1]))
 def test_who_rests_depends_on_neither_batches_nor_interruptions(every: int) -> None:
     examples = stream(4_000 if every > 1 else 1_600, ring=True)
     at_once = train(examples, score_every=every)

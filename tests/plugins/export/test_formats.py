@@ -123,6 +123,7 @@ def test_names_without_a_column_share_categories_as_the_manifest_says() -> None:
         assert np.flatnonzero(categories).tolist() == [zlib.crc32(key.encode()) % 16]
 
 
+@pytest.mark.long
 def test_a_text_model_names_its_tokenizer() -> None:
     found = exported("slda-text")
     description = found.manifest.description
@@ -131,6 +132,7 @@ def test_a_text_model_names_its_tokenizer() -> None:
     assert exported("majority-text").manifest.description.tokenizer_sha256 == ""
 
 
+@pytest.mark.long
 def test_int8_makes_a_text_model_a_quarter_as_large_and_tells_what_it_cost() -> None:
     whole, small = exported("slda-text"), exported("slda-text", "onnx-int8")
     assert len(small.data) < 0.27 * len(whole.data)

@@ -20,6 +20,7 @@ from online.plugins.export.graph import Graph
 from online.plugins.export.torch_module import GraphModule, read_program
 from tests.models.synthetic import TOPICS
 from tests.plugins.export.cases import CASES, TEXT_CASES, Case, answer_with, serve
+from tests.support import first_of
 
 COUNT = 1_000
 NEAR = 1e-4  # the largest difference of a probability
@@ -55,7 +56,9 @@ def test_a_file_gives_the_served_answers(case: Case, format: Any) -> None:
     check_answers(*pair(case, format, instances))
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.kind != "regressor"], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", first_of([case for case in CASES if case.kind != "regressor"], 8), ids=lambda case: case.name
+)
 def test_a_graph_of_float32_alone_gives_the_served_chances(case: Case) -> None:
     """LiteRT has nothing wider. Scores of slda are then computed without what all classes have in common."""
     spec, model, retired = unwrap(case.version())
@@ -68,7 +71,7 @@ def test_a_graph_of_float32_alone_gives_the_served_chances(case: Case) -> None:
         assert (outputs["choice"] < 0) == answer.abstained
 
 
-@pytest.mark.parametrize("case", TEXT_CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", first_of(TEXT_CASES), ids=lambda case: case.name)
 def test_a_file_gives_the_served_answers_to_texts(case: Case) -> None:
     check_answers(*pair(case, ONNX, case.instances(64)))
 
@@ -153,7 +156,7 @@ def test_the_cases_have_what_their_names_say() -> None:
         assert sorted(answer_with(by_name[name], ONNX, by_name[name].instances(1))[0]) == sorted(TOPICS[1:])
 
 
-@pytest.mark.parametrize("case", [*CASES, *TEXT_CASES[:1]], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", first_of([*CASES, *TEXT_CASES[:1]], 2), ids=lambda case: case.name)
 def test_executorch_gives_the_served_answers(case: Case) -> None:
     pytest.importorskip("executorch", reason="the extra executorch is not installed")
     check_answers(*pair(case, FORMATS["executorch"], case.instances(50)))
@@ -180,7 +183,7 @@ def test_a_regressor_in_float32_gives_nearly_the_served_numbers(case: Case) -> N
         check_nearby_numbers(served, found)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", first_of(CASES, 2), ids=lambda case: case.name)
 def test_litert_gives_nearly_the_served_answers(case: Case) -> None:
     """In float32, a number or a feature that lies between two of the grid may fall to the other side."""
     pytest.importorskip("litert_torch", reason="the extra litert is not installed")

@@ -6,6 +6,7 @@ from online.models import BadExample, Example
 from online.plugins.libraries.river import NAMED, River
 from tests.models.own_estimators import NoNumber
 from tests.models.synthetic import labels_only, row, tables
+from tests.support import first_of
 
 ESTIMATORS = [
     *NAMED,
@@ -21,7 +22,7 @@ TAUGHT = labels_only(tables(150))
 ASKED = [example.features for example in tables(30, seed=5)]
 
 
-@pytest.fixture(params=ESTIMATORS)
+@pytest.fixture(params=first_of(ESTIMATORS, 3))
 def model(request: pytest.FixtureRequest) -> River:
     return River({"estimator": request.param})
 

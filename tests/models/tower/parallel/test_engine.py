@@ -16,6 +16,8 @@ from online.models.tower.parallel.engine import (
 )
 from online.models.tower.stack import Learning, Stack
 
+pytestmark = pytest.mark.long
+
 EVEN = Demand(copies=3, block_bytes=(100, 100, 100, 100))
 
 

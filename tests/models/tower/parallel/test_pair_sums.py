@@ -6,6 +6,8 @@ import torch
 
 from online.models.tower.parallel.pair_sums import add_in_pairs, fits, most_ranks
 
+pytestmark = pytest.mark.long
+
 
 def numbers(count: int) -> list[torch.Tensor]:
     """Tensors of such different sizes that their sum depends on the order of additions."""

@@ -9,6 +9,8 @@ from benchmarks.ranks import run_ranks
 from online.models.tower.parallel.split_copy import SplitCopy
 from tests.models.tower.parallel import scenes
 
+pytestmark = pytest.mark.long
+
 EQUAL = 1e-6
 SPLIT = ["fsdp", "offloaded fsdp", "gpipe", "1f1b", "fsdp of a module", "1f1b of a module"]
 

@@ -16,6 +16,8 @@ from online.models.tower.tower import Tower
 from tests.models.synthetic import tables, vectors
 from tests.models.tower.parallel.ranks import Scene, run_on_ranks
 
+pytestmark = pytest.mark.long
+
 BASE: Options = {"input": "vector", "size": 6, "hidden": [16], "replay": 7, "buffer": 50, "batch": 3, "accumulate": 4}
 TOWERS: dict[str, Options] = {
     **{strategy: {**BASE, "strategy": strategy} for strategy in STRATEGIES},
