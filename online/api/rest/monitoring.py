@@ -21,10 +21,12 @@ from online.schemas.events import Event
 from online.schemas.monitoring import CurveAnswer, DriftAnswer, HealthAnswer, JudgedAnswer, RefusedAnswer
 from online.scoring.drift_changes import Alarm, DriftChange
 from online.scoring.prequential import MAX_SEGMENTS
+from online.scoring.verdict import Facts, Reason
 from online.serving.event_feed import FeedEvent
 from online.serving.model_runtime import ModelRuntime
 from online.serving.monitoring.curve import Counts, per_minute
 from online.serving.monitoring.health import Health, Ratings
+from online.serving.monitoring.verdict_words import word_reason, word_verdict
 from online.serving.runtime import Runtime
 from online.store.feedback import load_first_time
 from online.store.refusals import count_refusals, group_refusals, load_newest_refusals
@@ -98,12 +100,17 @@ async def load_ratings(model: ModelRuntime) -> UsageCounts:
     return counts
 
 
+def describe_reason(reason: Reason, facts: Facts) -> dict[str, object]:
+    sentence = word_reason(reason, facts)
+    return {"code": reason.code, "level": reason.level, "sentence": sentence, "figures": dict(reason.figures)}
+
+
 def describe_health(health: Health, counts: UsageCounts) -> dict[str, object]:
     verdict, facts, ratings = health.verdict, health.facts, health.ratings
     return {
         "status": verdict.status,
-        "sentence": verdict.sentence,
-        "reasons": [asdict(reason) for reason in verdict.reasons],
+        "sentence": word_verdict(verdict, facts),
+        "reasons": [describe_reason(reason, facts) for reason in verdict.reasons],
         "measure": "error" if facts.numbers else "right",
         "recent": None if ratings.recent is None else asdict(ratings.recent),
         "lifetime": None if ratings.lifetime is None else asdict(ratings.lifetime),

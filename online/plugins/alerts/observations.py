@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from online.schemas.models import LearnerState
+from online.scoring.verdict import Facts, assess
 from online.serving.disk_space import DiskSpace
 from online.serving.monitoring.health import Health
-from online.serving.monitoring.verdict import Facts, assess
+from online.serving.monitoring.verdict_words import word_verdict
 from online.store.quarantine import QuarantineRow
 
 EventName = Literal["verdict", "rollback", "quarantine", "drift", "learner", "disk", "test"]
@@ -46,7 +47,8 @@ def observe_model(model: str, health: Health, quarantine: QuarantineRow | None) 
 
 def observe_verdict(model: str, facts: Facts) -> Observation:
     """Whether there is enough feedback to judge is no news. The learner, which runs on one server, is observed there."""
-    verdict = assess(replace(facts, learner="running", learner_reason=None))
+    running = replace(facts, learner="running", learner_reason=None)
+    verdict = assess(running)
     attention = sorted(reason.code for reason in verdict.reasons if reason.level == "attention")
     is_fine = verdict.status in ("good", "too_little_feedback")
     state = "fine" if is_fine else ":".join([verdict.status, *attention])
@@ -55,7 +57,9 @@ def observe_verdict(model: str, facts: Facts) -> Observation:
         "reasons": [{"code": each.code, **each.figures} for each in verdict.reasons if each.level != "unknown"],
         "version": str(facts.live),
     }
-    return Observation(model, "verdict", "verdict", state, verdict.sentence, figures, not is_fine, is_settled=False)
+    return Observation(
+        model, "verdict", "verdict", state, word_verdict(verdict, running), figures, not is_fine, is_settled=False
+    )
 
 
 def observe_quarantine(model: str, row: QuarantineRow | None) -> Observation:

@@ -38,9 +38,9 @@ from online.scoring.falls import (
     find_recovery,
 )
 from online.scoring.recent_outcomes import HEADLINE, KEPT, RecentOutcomes, Stretch
+from online.scoring.verdict import DriftNews, Facts, Verdict, assess
 from online.serving.live import LiveModel, find_cause
 from online.serving.monitoring.curve import Counts, CurveKeeper
-from online.serving.monitoring.verdict import DriftNews, Facts, Verdict, assess
 from online.snapshots import Snapshots
 from online.snapshots.roll_back import LastRollBack
 from online.store.drift_alarms import DriftAlarmRow, load_drift_alarms

@@ -43,7 +43,7 @@ from online.plugins.alerts.observations import (
 )
 from online.plugins.alerts.watching import ChangeRecorder
 from online.schemas.models import LearnerState
-from online.serving.monitoring.verdict import DriftNews, Facts
+from online.scoring.verdict import DriftNews, Facts
 from online.settings import Settings
 from online.store import Store
 from online.store.quarantine import QuarantineRow
