@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from online.evaluation.bases import has_known
 from online.evaluation.replay.replay_report import ReplayReport
-from online.evaluation.reports.bases import describe_known_basis
-from online.evaluation.reports.remarks import has_known
-from online.evaluation.reports.verdict import describe_pair
+from online.evaluation.reports.remarks import describe_known_basis
 from online.evaluation.reports.words.language import Words
+from online.evaluation.verdict import describe_pair
 from online.scoring.confusion import Confusion
 
 MAX_WITH_SHARES = 8  # columns of a matrix whose cells also show a share
@@ -61,7 +61,7 @@ def build_confusion_matrix(report: ReplayReport, words: Words) -> Matrix | None:
         for place, row in enumerate(confusion.rows)
         if sum(row)
     ]
-    points = [f"{describe_pair(pair, words)}." for pair in confusion.pairs]
+    points = [f"{words.say(describe_pair(pair))}." for pair in confusion.pairs]
     caption = describe_matrix(confusion, words)
     title = words("confusion", name=report.name)
     columns = [names[place] for place in used]

@@ -18,11 +18,12 @@ from matplotlib.dates import AutoDateFormatter, AutoDateLocator
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
+from online.evaluation.bases import count_judged, count_with_probabilities
 from online.evaluation.replay.replay_report import ReplayReport
-from online.evaluation.reports.bases import count_judged, count_with_probabilities, describe_known_basis
+from online.evaluation.reports.remarks import describe_known_basis
 from online.evaluation.reports.replay_table import BASELINES
-from online.evaluation.reports.verdict import find_best
 from online.evaluation.reports.words.language import DURATIONS, Words
+from online.evaluation.verdict import find_best
 from online.scoring.intervals import wilson_interval
 from online.scoring.prequential import CurveSegment
 from online.scoring.score import LATENESS, LEARNED_BASELINE

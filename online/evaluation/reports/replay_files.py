@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from online.errors import SetupError
+from online.evaluation.caveats import warn_of_errors, warn_of_leads, warn_of_log, warn_of_outside, warn_of_unused
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
-from online.evaluation.reports.remarks import warn, warn_of_errors, warn_of_log, warn_of_outside, warn_of_unused
-from online.evaluation.reports.verdict import conclude
+from online.evaluation.reports.verdict import conclude, say_all
+from online.evaluation.reports.words.language import IN_ENGLISH
 
 UNLESS_EMPTY = (  # what is left out where there is nothing to say
     "contents_from",
@@ -45,12 +46,11 @@ def result_as_json(result: ReplayResult) -> dict[str, Any]:
     for name in UNLESS_EMPTY:
         if not report[name]:
             del report[name]
+    of_answers = (*warn_of_errors([result.report]), *warn_of_unused(result.report), *warn_of_log([result.report]))
     report["warnings"] = [
-        *warn_of_errors([result.report]),
-        *warn_of_unused(result.report),
-        *warn_of_log([result.report]),
-        *warn([result.report]),
-        *warn_of_outside(result.report),
+        *map(IN_ENGLISH.say, of_answers),
+        *(say_all(remark, IN_ENGLISH) for remark in warn_of_leads([result.report])),
+        *map(IN_ENGLISH.say, warn_of_outside(result.report)),
     ]
     if result.report.tasks is not None:
         report["tasks"] = {"names": result.report.tasks.names, "accuracies": result.report.tasks.ends}

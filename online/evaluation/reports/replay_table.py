@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
+from online.evaluation.bases import count_judged, find_figure, is_by_construction
+from online.evaluation.caveats import warn_of_outside
 from online.evaluation.replay.replay_report import LogResults, ReplayReport, ReplayResult
-from online.evaluation.reports.bases import count_judged, find_figure, is_by_construction
 from online.evaluation.reports.remarks import (
     describe_columns,
     describe_known,
     describe_left_out,
     describe_settings,
     describe_skipped,
-    warn_of_outside,
 )
 from online.evaluation.reports.verdict import Verdict, conclude
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
@@ -165,7 +165,7 @@ def describe_report(report: ReplayReport, named: bool) -> Iterator[str]:
         yield f"{name}{examples} judged and not learned: {reason}"
     if report.errors:
         yield f"{name}the first error:\n{report.errors['first']}"
-    yield from (f"{name}{line}" for line in warn_of_outside(report))
+    yield from (f"{name}{line}" for line in map(IN_ENGLISH.say, warn_of_outside(report)))
     if report.contents_from:
         yield f"{name}{describe_expired(report.contents_from)}"
     if report.left_out:

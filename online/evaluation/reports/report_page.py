@@ -13,20 +13,20 @@ import jinja2
 import matplotlib
 
 from online.errors import SetupError
-from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
-from online.evaluation.reports.bases import (
+from online.evaluation.bases import (
     count_judged,
     count_known,
     count_with_probabilities,
-    describe_known_basis,
     find_figure,
     find_smaller_basis,
+    has_known,
     is_by_construction,
     is_partial,
 )
+from online.evaluation.noticed_fall import find_noticed_fall, list_begins
+from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.reports.glossary import Glossary
 from online.evaluation.reports.matrices import Matrix, build_confusion_matrix, build_forgetting_matrix
-from online.evaluation.reports.noticed_fall import find_noticed_fall, list_begins
 from online.evaluation.reports.number_plots import plot_predictions, plot_residuals
 from online.evaluation.reports.plots import (
     STYLE,
@@ -40,10 +40,10 @@ from online.evaluation.reports.plots import (
 from online.evaluation.reports.remarks import (
     describe_columns,
     describe_known,
+    describe_known_basis,
     describe_left_out,
     describe_settings,
     describe_skipped,
-    has_known,
 )
 from online.evaluation.reports.replay_table import (
     CLASS_COLUMNS,
@@ -54,15 +54,15 @@ from online.evaluation.reports.replay_table import (
     describe_comparison,
     find_baselines,
 )
-from online.evaluation.reports.verdict import (
-    conclude,
+from online.evaluation.reports.verdict import conclude
+from online.evaluation.reports.words.language import IN_ENGLISH, Words
+from online.evaluation.verdict import (
     describe_guesser,
     find_best,
     find_interval,
     find_strongest,
     is_of_numbers,
 )
-from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.scoring.class_score import WINDOW
 from online.scoring.drift_changes import Alarm
 
@@ -224,7 +224,7 @@ def build_key_figures(reports: Sequence[ReplayReport], words: Words) -> Iterator
             figure = words.number(lead.model, spec)
             key = "basis.beside_known" if count_known(best) < count_judged(best) else "basis.beside"
             basis = words(key, count=lead.pairs, judged=count_judged(best), name=best.name, figure=figure)
-        yield KeyFigure(name, other, describe_guesser(lead, words), lead.baseline, basis)
+        yield KeyFigure(name, other, words.say(describe_guesser(lead)), lead.baseline, basis)
     count = words.number(count_judged(best), ",")
     yield KeyFigure(words("key.judged"), count, words("key.judged_note", events=best.events), "judged")
 

@@ -1,19 +1,23 @@
 """A replay says where a model is far behind a simple one, which learns beside it, and what helps."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from online.evaluation.caveats import warn_of_leads
 from online.evaluation.replay import baseline
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.model_setup import ModelSetup
 from online.evaluation.replay.replay import Replay, Span
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.replay.runs import replay_all
-from online.evaluation.reports.remarks import describe_skipped, warn
+from online.evaluation.reports.remarks import describe_skipped
+from online.evaluation.reports.verdict import say_all
+from online.evaluation.reports.words.language import IN_ENGLISH
 from online.evaluation.sources.arrival import Delay
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
@@ -49,6 +53,10 @@ def moving(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def watched(moving: Path) -> ReplayReport:
     """The report on a classifier that only watches for drift, on a table that moves."""
     return run_replay(moving, WATCHING).report()
+
+
+def warn(reports: Sequence[ReplayReport]) -> list[str]:
+    return [say_all(remark, IN_ENGLISH) for remark in warn_of_leads(reports)]
 
 
 def find_lead(report: ReplayReport, name: str = "logistic") -> Lead:
@@ -100,7 +108,7 @@ def test_what_is_set_already_is_no_remedy(moving: Path, watched: ReplayReport) -
 
 def test_a_world_that_stands_still_brings_no_warning(tmp_path: Path) -> None:
     report = run_replay(write_moving_table(tmp_path, 600, moves=False), WATCHING).report()
-    assert find_lead(report).pairs == 600 and not [*warn([report])] and not report.remedies
+    assert find_lead(report).pairs == 600 and not warn([report]) and not report.remedies
 
 
 def test_the_model_learns_the_same_with_and_without_a_baseline(watched: ReplayReport, moving: Path) -> None:

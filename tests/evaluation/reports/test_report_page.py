@@ -12,11 +12,11 @@ from string import Formatter
 
 import pytest
 
+from online.evaluation.noticed_fall import list_begins
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Span
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.replay.runs import replay_all
-from online.evaluation.reports.noticed_fall import list_begins
 from online.evaluation.reports.replay_table import (
     BASELINES,
     CLASS_COLUMNS,

@@ -93,8 +93,8 @@ ENGLISH = {
     "baseline.logistic": "a logistic model with default options that learned beside it",
     # the verdict
     "failed": "{name} could not be replayed: {failure}.",
-    "nothing_judged": "No answer could be judged: the log holds no feedback that says what is right.",
-    "nothing_replayed": "No model could be replayed.",
+    "nothing_judged": "No answer could be judged: the log holds no feedback that says what is right",
+    "nothing_replayed": "No model could be replayed",
     "nothing.next": "Check that the log holds labels, corrections or ratings.",
     "best_of": "{name}, the best of {count} models,",
     "answers.one": "{count:,} answer",
@@ -109,9 +109,9 @@ ENGLISH = {
     "as_near": "{name} is off by {error:.4g}, a difference that chance could explain",
     "compared_on.known": "on {count:,} answers, without most of those with a thumb down, ",
     "compared_on.same": " of the same {count:,} answers",
-    "ahead": "it is {points:.1f} points ahead of {guesser} ({share:.1f} against {other:.1f} %{basis})",
-    "behind": "it is {points:.1f} points behind {guesser} ({share:.1f} against {other:.1f} %{basis})",
-    "cannot_be_told": "it cannot be told from {guesser} ({share:.1f} against {other:.1f} %{basis})",
+    "ahead": "{before}it is {points:.1f} points ahead of {guesser} ({share:.1f} against {other:.1f} %{basis})",
+    "behind": "{before}it is {points:.1f} points behind {guesser} ({share:.1f} against {other:.1f} %{basis})",
+    "cannot_be_told": "{before}it cannot be told from {guesser} ({share:.1f} against {other:.1f} %{basis})",
     "not_comparable": (
         "it is not comparable with a simple baseline here: most known right answers are answers that got a thumb up, "
         "which are right by construction"

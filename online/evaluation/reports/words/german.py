@@ -95,9 +95,9 @@ GERMAN = {
     # the verdict
     "failed": "{name} konnte nicht nachgespielt werden: {failure}.",
     "nothing_judged": (
-        "Keine Antwort konnte beurteilt werden: Das Log enthält keine Rückmeldung, die sagt, was richtig ist."
+        "Keine Antwort konnte beurteilt werden: Das Log enthält keine Rückmeldung, die sagt, was richtig ist"
     ),
-    "nothing_replayed": "Kein Modell konnte nachgespielt werden.",
+    "nothing_replayed": "Kein Modell konnte nachgespielt werden",
     "nothing.next": "Prüfen Sie, ob das Log Labels, Korrekturen oder Bewertungen enthält.",
     "best_of": "{name}, das beste von {count} Modellen,",
     "answers.one": "{count:,} Antwort",
@@ -118,9 +118,9 @@ GERMAN = {
     "as_near": "zum Vergleich {name}: um {error:.4g} daneben, ein Unterschied, den der Zufall erklären könnte",
     "compared_on.known": "auf {count:,} Antworten, ohne die meisten mit einem Daumen nach unten: ",
     "compared_on.same": " derselben {count:,} Antworten",
-    "ahead": "{points:.1f} Punkte Vorsprung vor {guesser} ({share:.1f} gegen {other:.1f} %{basis})",
-    "behind": "{points:.1f} Punkte Rückstand hinter {guesser} ({share:.1f} gegen {other:.1f} %{basis})",
-    "cannot_be_told": "kein sicherer Unterschied zu {guesser} ({share:.1f} gegen {other:.1f} %{basis})",
+    "ahead": "{before}{points:.1f} Punkte Vorsprung vor {guesser} ({share:.1f} gegen {other:.1f} %{basis})",
+    "behind": "{before}{points:.1f} Punkte Rückstand hinter {guesser} ({share:.1f} gegen {other:.1f} %{basis})",
+    "cannot_be_told": "{before}kein sicherer Unterschied zu {guesser} ({share:.1f} gegen {other:.1f} %{basis})",
     "not_comparable": (
         "ein Vergleich mit einer einfachen Regel sagt hier nichts: Die meisten bekannten richtigen Antworten bekamen einen "
         "Daumen nach oben und sind damit von vornherein richtig"

@@ -15,6 +15,7 @@ from online.evaluation.reports.words.english_glossary import ENGLISH_GLOSSARY
 from online.evaluation.reports.words.german import GERMAN
 from online.evaluation.reports.words.german_glossary import GERMAN_GLOSSARY
 from online.schemas.fields import Language
+from online.scoring.verdict import Reason
 
 Table = Mapping[str, str]
 GlossaryTable = Mapping[str, tuple[str, str]]  # term: (word, explanation)
@@ -68,6 +69,12 @@ class Words:
     def plural(self, key: str, count: int, /, **values: object) -> str:
         """Return the sentence `<key>.one` or `<key>.many`, in which the count is called `count`."""
         return self(f"{key}.{'one' if count == 1 else 'many'}", count=count, **values)
+
+    def say(self, reason: Reason) -> str:
+        """Return the sentence of a reason. A figure that is a reason itself is said within it."""
+        values = {name: self.say(each) if isinstance(each, Reason) else each for name, each in reason.figures.items()}
+        is_said = reason.code in TABLES[self.language]
+        return self(reason.code if is_said else f"{reason.code}.{'one' if values['count'] == 1 else 'many'}", **values)
 
     def number(self, value: float, spec: str) -> str:
         """Return a number in a format of `format`."""

@@ -6,7 +6,6 @@ compared   those by which a model and a baseline can both be judged: the figure 
 """
 
 from online.evaluation.replay.replay_report import ReplayReport
-from online.evaluation.reports.words.language import Words
 from online.scoring.baseline_lead import Lead
 
 OF_KNOWN = ("kappa", "kappa_temporal", "log_loss", "brier", "ece")  # figures of the answers whose right one is known
@@ -45,21 +44,6 @@ def is_partial(report: ReplayReport, lead: Lead) -> bool:
     return lead.pairs < count_judged(report)
 
 
-def describe_basis(count: int, judged: int, words: Words) -> str:
-    """Return a line such as "of 185 judged answers" or "of 167 of the 185 judged answers"."""
-    if count >= judged:
-        return words.plural("basis.judged", judged)
-    return words("basis.some", count=count, judged=judged)
-
-
-def describe_known_basis(count: int, report: ReplayReport, words: Words) -> str:
-    """Return the line of a figure of those answers alone of which the right one is known. count: how many it is of."""
-    judged = count_judged(report)
-    if count_known(report) < judged:
-        return words("basis.known", count=count, judged=judged)
-    return describe_basis(count, judged, words)
-
-
 def find_smaller_basis(report: ReplayReport, figure: str) -> int | None:
     """Return how many answers a figure of a model is of, if that is fewer than its accuracy is of."""
     if find_figure(report, figure) is None:
@@ -67,3 +51,11 @@ def find_smaller_basis(report: ReplayReport, figure: str) -> int | None:
     compared = {lead.baseline: lead.pairs for lead in report.leads}
     count = {"kappa": count_known(report), "kappa_temporal": compared.get("no_change")}.get(figure)
     return count if count is not None and count < count_judged(report) else None
+
+
+def has_known(report: ReplayReport, count: int) -> bool:
+    """Whether the right answer is known for enough of the judged answers to show figures of those alone.
+
+    count: those that are known. With fewer, the rest are answers that were wrong, and the known ones look too good.
+    """
+    return 2 * count >= count_judged(report)
