@@ -1,4 +1,4 @@
-"""The page has words, in each of its languages, for every reason for which the service refuses a log."""
+"""The page has words, in each of its languages, for every code that the service sends: why a log is refused, what a verdict rests on."""
 
 import re
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import get_args
 
 from online.evaluation.sources.bad_lines import LINE_PROBLEMS
 from online.schemas.fields import CauseCode
+from online.serving.monitoring.verdict_words import SENTENCES
 
 ROOT = Path(__file__).parent.parent
 FRONTEND = ROOT / "frontend" / "src" / "lib"
@@ -31,3 +32,12 @@ def test_each_code_is_declared_and_has_words() -> None:
     assert len(causes) > 10
     assert causes - {*get_args(CauseCode)} == set()
     assert [code for code in get_args(CauseCode) if f"case '{code}':" not in worded] == []
+
+
+def test_each_reason_of_a_verdict_has_words_on_the_page_and_in_the_api() -> None:
+    judged = (ROOT / "online" / "scoring" / "verdict.py").read_text()
+    pairs = re.findall(r'Reason\("([a-z_]+)"(?: if [a-z_.]+ else "([a-z_]+)")?', judged)
+    codes = {code for pair in pairs for code in pair if code}
+    assert len(codes) > 20 and codes == {*SENTENCES}
+    worded = (FRONTEND / "learning" / "verdict.ts").read_text()
+    assert [code for code in codes if f"case '{code}':" not in worded] == []
