@@ -15,9 +15,11 @@ by its class: `settings.part(RoomSettings)`, `runtime.parts.find(Rooms)`, `model
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fastapi import FastAPI, Request
     from pydantic import BaseModel
     from sqlalchemy import Connection
@@ -35,6 +37,13 @@ if TYPE_CHECKING:
     from online.store.erasure.log import Erased
     from online.telemetry import MetricsPart
     from online.workspace import Workspace
+
+
+class Page(NamedTuple):
+    """An HTML page at /NAME, beside those of the service. Its scripts and styles must come from the service itself."""
+
+    name: str
+    file: "Path"
 
 
 class Plugin:
@@ -90,6 +99,10 @@ class Plugin:
 
     def grpc_services(self, runtime: "Runtime") -> "Iterable[Service]":
         """The gRPC services of the plugin, for the plugin `grpc`."""
+        return ()
+
+    def pages(self) -> "Iterable[Page]":
+        """Pages for people. A page may use every route with the session of the browser that shows it."""
         return ()
 
     def commands(self, app: "Typer") -> None:

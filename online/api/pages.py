@@ -1,14 +1,16 @@
 """The web page and its files, as the frontend build wrote them to static/, and the documentation of the API."""
 
+from functools import partial
 from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse
+from fastapi.responses import FileResponse, HTMLResponse
 
 from online.api.openapi import DocumentRoute, show_docs
 from online.api.web.branding import LOGO_PATH, Branding
 from online.api.web.built_files import BuiltFiles
 from online.api.web.rendered_files import RENDERERS, RenderedBuild, RenderedFile
+from online.installed import collect_all
 
 STATIC = Path(__file__).parent / "static"
 # One document; it reads the path in the browser.
@@ -31,6 +33,8 @@ def add_pages(app: FastAPI, branding: Branding) -> None:
         app.add_api_route(f"/{name}", show_page, include_in_schema=False)
     for name in rendered:
         app.add_api_route(f"/{name}", show_file, include_in_schema=False)
+    for page in collect_all("pages"):
+        app.add_api_route(f"/{page.name}", partial(show_plugin_page, page.file), include_in_schema=False)
     if branding.logo:
         logo = RenderedFile(
             branding.logo.content,
@@ -44,6 +48,11 @@ def add_pages(app: FastAPI, branding: Branding) -> None:
         app.add_api_route(f"/{LOGO_PATH}", show_logo, include_in_schema=False)
     if STATIC.exists():
         app.mount("/", BuiltFiles(directory=STATIC), name="static")
+
+
+async def show_plugin_page(file: Path) -> Response:
+    """Send the page of a plugin."""
+    return FileResponse(file, media_type="text/html; charset=utf-8", headers={"Cache-Control": "no-cache"})
 
 
 def respond(request: Request, file: RenderedFile | None) -> Response:
