@@ -31,7 +31,7 @@ from benchmarks.tasks import CHANGE_HALVES, Options, Scores, Task
 from benchmarks.tuned_defaults import SETTINGS, OptionOf, Scaled, Setting
 from online.models import create
 
-PAGE = Path(__file__).parents[2] / "docs/explanation/tuned-here-tested-there.md"
+PAGE = Path(__file__).parents[2] / "benchmarks/heldout.md"
 
 # halves
 
