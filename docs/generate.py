@@ -4,11 +4,12 @@
     python docs/generate.py --check   fail where one is not up to date
 
 Each page is a pure function of the code: settings, commands, the OpenAPI document, metrics, the options of
-every kind of model, and the tree of the package with the first line of each module.
+every kind of model, and the tree of the packages.
 """
 
 import ast
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -227,25 +228,31 @@ def metrics_page() -> str:
 # the tree
 
 
+TREE_DEPTH = 2
+COLUMN = 24  # where the descriptions of the tree begin
+
+
 def tree() -> str:
-    """Every module with the first line of its docstring, folders after the modules beside them."""
+    """Return the packages and the modules beside them, two levels deep, each with the first sentence of its docstring."""
     return "```\nonline/\n" + "\n".join(tree_lines(ROOT / "online", 1)) + "\n```\n"
 
 
 def tree_lines(folder: Path, depth: int) -> Iterator[str]:
+    """Yield the modules of the package `online` itself, and the packages down to TREE_DEPTH."""
     indent = "  " * depth
-    for path in sorted(folder.glob("*.py")):
-        if path.name not in ("__init__.py", "__main__.py") and not path.name.endswith(("_pb2.py", "_pb2_grpc.py")):
-            yield f"{indent}{path.name:<{28 - len(indent)}} {first_line(path)}"
-    for path in sorted(each for each in folder.iterdir() if each.is_dir()):
-        if path.name != "static" and any(path.rglob("*.py")):
-            yield f"{indent}{path.name + '/':<{28 - len(indent)}} {first_line(path / '__init__.py')}".rstrip()
+    for path in sorted(folder.glob("*.py")) if depth == 1 else ():
+        if path.name not in ("__init__.py", "__main__.py"):
+            yield f"{indent + path.name:<{COLUMN}} {first_sentence(path)}"
+    for path in sorted(each for each in folder.iterdir() if each.is_dir() and any(each.rglob("*.py"))):
+        yield f"{indent + path.name + '/':<{COLUMN}} {first_sentence(path / '__init__.py')}".rstrip()
+        if depth < TREE_DEPTH:
             yield from tree_lines(path, depth + 1)
 
 
-def first_line(path: Path) -> str:
+def first_sentence(path: Path) -> str:
     docstring = ast.get_docstring(ast.parse(path.read_text())) if path.exists() else None
-    return (docstring or "").split("\n\n")[0].replace("\n", " ")
+    paragraph = " ".join((docstring or "").split("\n\n")[0].split())
+    return re.split(r"(?<=[.!?]) (?=[A-Z`])", paragraph)[0]
 
 
 def architecture_page() -> str:
