@@ -132,7 +132,7 @@ class History:
             find = partial(load_digests, model=SPEC.name, offsets=offsets[start : start + DIGESTS])
             digests |= self.workspace.store.read(find)
         for version, offset in progress(list(enumerate(offsets, 1)), "the versions"):
-            snapshots.publish(
+            snapshots.publisher.publish(
                 state,
                 Manifest(
                     model=SPEC.name,

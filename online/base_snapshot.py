@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 
 from online.errors import CorruptSnapshot
 from online.snapshots import Snapshots
-from online.snapshots.load import LoadedSnapshot
+from online.snapshots.folder import LoadedSnapshot
 from online.snapshots.manifest import Manifest
 from online.store.deletion.event_expiry import load_expiry
 from online.store.events import load_digests
@@ -34,7 +34,7 @@ def find_base(connection: Connection, snapshots: Snapshots, recipe: str) -> Mani
     """Return the manifest of a model's base; None if there is none of this recipe and this log."""
     if not snapshots.has_base:
         return None
-    bases = (each for each in snapshots.base().manifests() if each.durable and each.recipe == recipe)
+    bases = (each for each in snapshots.base().folder.manifests() if each.durable and each.recipe == recipe)
     found = next(bases, None)
     if found is None or CLOSED_AT not in found.metrics:
         return None
@@ -48,7 +48,7 @@ def find_base(connection: Connection, snapshots: Snapshots, recipe: str) -> Mani
 
 def load_base(snapshots: Snapshots, base: Manifest) -> LoadedSnapshot:
     """Load the whole state of a base. Raises CorruptSnapshot."""
-    loaded = snapshots.base().load(base.version, serving_only=False)
+    loaded = snapshots.base().folder.load(base.version, serving_only=False)
     if loaded.manifest != base:
         raise CorruptSnapshot(f"the base of {snapshots.model} was replaced while it was read")
     return loaded

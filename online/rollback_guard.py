@@ -50,7 +50,7 @@ class Guard:
         """
         if not self.is_suspect(since, offset):
             return
-        older = self.snapshots.find_before(since, self.recipe)
+        older = self.snapshots.control.find_before(since, self.recipe)
         row = QuarantineRow(
             model=self.snapshots.model,
             offset=offset,
@@ -68,7 +68,7 @@ class Guard:
     def finish(self) -> None:
         """Complete a quarantine that another process began before it was killed."""
         row = self.store.read(lambda connection: quarantine.load_open(connection, self.snapshots.model))
-        if row is not None and self.snapshots.frozen() is None:
+        if row is not None and self.snapshots.control.frozen() is None:
             self._carry_out(row)
 
     def _carry_out(self, row: QuarantineRow) -> None:
@@ -76,7 +76,7 @@ class Guard:
         if row.rolled_back_to is not None:
             self._roll_back(row.rolled_back_to)
         cause = Cause(code="guard", figures={"since": row.since})
-        self.snapshots.freeze(Freeze(row.created_at, f"the guard: {row.reason}", cause.model_dump()))
+        self.snapshots.control.freeze(Freeze(row.created_at, f"the guard: {row.reason}", cause.model_dump()))
         log_event(
             log,
             "quarantine started",
@@ -89,7 +89,7 @@ class Guard:
 
     def _roll_back(self, version: int) -> None:
         try:
-            self.snapshots.roll_back(version, self.recipe)
+            self.snapshots.control.roll_back(version, self.recipe)
         except (NotFound, CorruptSnapshot, Conflict) as error:  # the live version stays, frozen
             log_event(
                 log, "rollback failed", logging.ERROR, model=self.snapshots.model, version=version, reason=str(error)

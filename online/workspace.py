@@ -121,7 +121,7 @@ class Workspace:
         saved: str | None = self.store.read(lambda connection: load_kind(connection, model.name))
         head = self.store.read(lambda connection: head_of(connection, model.name))
         snapshots = self.snapshots(model.name)
-        if not head and not snapshots.versions():
+        if not head and not snapshots.folder.versions():
             return model.kind if saved == model.kind else None
         return saved
 

@@ -37,7 +37,7 @@ def quarantines_of(scene: Scene) -> list[quarantine.QuarantineRow]:
 def test_the_guard_rolls_back_the_live_version_and_freezes_the_model(scene: Scene) -> None:
     create_guard(scene).act(offset=38, since=31, reason="worse")
     assert scene.live_until() == 30
-    frozen = scene.snapshots.frozen()
+    frozen = scene.snapshots.control.frozen()
     assert frozen is not None and frozen.reason == "the guard: worse"
     assert frozen.cause == {"code": "guard", "figures": {"since": 31}}
     assert [(row.since, row.until, row.reason) for row in quarantines_of(scene)] == [(31, None, "worse")]
@@ -55,23 +55,23 @@ def test_feedback_of_an_ended_quarantine_is_not_quarantined_again(scene: Scene) 
     row = quarantines_of(scene)[0]
     ending = scene.workspace.store.submit(lambda connection: quarantine.end(connection, row, 40, "learned", now()))
     ending.result()
-    scene.snapshots.thaw(guard.recipe)
+    scene.snapshots.control.thaw(guard.recipe)
     guard.act(offset=38, since=36, reason="seen again when it is learned after all")
-    assert scene.snapshots.frozen() is None and len(quarantines_of(scene)) == 1
+    assert scene.snapshots.control.frozen() is None and len(quarantines_of(scene)) == 1
     guard.act(offset=41, since=36, reason="worse again")
-    assert scene.snapshots.frozen() is not None and len(quarantines_of(scene)) == 2
+    assert scene.snapshots.control.frozen() is not None and len(quarantines_of(scene)) == 2
 
 
 def test_by_default_the_guard_sets_apart_what_callers_said_that_are_not_trusted(scene: Scene) -> None:
     guard = create_guard(scene, "callers")
     guard.act(offset=40, since=1, reason="the world has changed")
-    assert scene.snapshots.frozen() is None and not quarantines_of(scene)
+    assert scene.snapshots.control.frozen() is None and not quarantines_of(scene)
     enough = ceil(40 * SUSPECT_SHARE / (1 - SUSPECT_SHARE))
     scene.learn(*(replace(event, holder=7) for event in vector_events(enough, 40)))
     assert not guard.is_suspect(1, 40 + enough - 1)  # one too few of them
     assert guard.is_suspect(1, 40 + enough) and not guard.is_suspect(1, 40)
     guard.act(offset=40 + enough, since=1, reason="worse")
-    assert scene.snapshots.frozen() is not None and len(quarantines_of(scene)) == 1
+    assert scene.snapshots.control.frozen() is not None and len(quarantines_of(scene)) == 1
 
 
 def test_the_words_of_feedback_do_not_make_its_caller_a_suspect(scene: Scene) -> None:

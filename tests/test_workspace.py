@@ -82,7 +82,7 @@ def wait_learned(workspace: Workspace, offset: int) -> None:
     """Wait until a version that has learned this offset is live."""
     (spec,) = workspace.settings.models
     wanted = recipe(spec.kind, workspace.options(spec))
-    until(lambda: workspace.snapshots(spec.name).live_until(wanted) >= offset, what="learning")
+    until(lambda: workspace.snapshots(spec.name).folder.live_until(wanted) >= offset, what="learning")
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def append_label(workspace: Workspace, number: int) -> None:
 
 def copy_version(workspace: Workspace, source: int, target: int) -> None:
     """Put the files of one version into the place of another, and adapt its manifest."""
-    folder = workspace.snapshots("sensor").folder
+    folder = workspace.snapshots("sensor").folder.path
     shutil.rmtree(folder / str(target))
     shutil.copytree(folder / str(source), folder / str(target))
     manifest = folder / str(target) / "manifest.json"
@@ -114,23 +114,23 @@ def copy_version(workspace: Workspace, source: int, target: int) -> None:
 
 def test_a_river_state_is_bound_to_its_version(river: Workspace) -> None:
     """Who can write files could otherwise put an older pickle into the place of a newer one."""
-    first, *_, last = river.snapshots("sensor").versions()
+    first, *_, last = river.snapshots("sensor").folder.versions()
     copy_version(river, first, last)
     with pytest.raises(CorruptSnapshot, match="not signed by this installation, or for another version"):
-        river.snapshots("sensor").load(last)
-    assert river.snapshots("sensor").load(first)
+        river.snapshots("sensor").folder.load(last)
+    assert river.snapshots("sensor").folder.load(first)
 
 
 def test_a_version_without_its_signature_is_refused(river: Workspace) -> None:
     snapshots = river.snapshots("sensor")
-    last = snapshots.versions()[-1]
-    (snapshots.folder / str(last) / "signature").unlink()
+    last = snapshots.folder.versions()[-1]
+    (snapshots.folder.path / str(last) / "signature").unlink()
     with pytest.raises(CorruptSnapshot, match="not signed by this installation"):
-        snapshots.load(last)
+        snapshots.folder.load(last)
 
 
 def test_a_river_state_is_bound_to_its_model(river: Workspace) -> None:
-    state = river.snapshots("sensor").load(river.snapshots("sensor").versions()[-1]).parts
+    state = river.snapshots("sensor").folder.load(river.snapshots("sensor").folder.versions()[-1]).parts
     create("river", river.options(river.settings.models[0])).restore(state)
     with pytest.raises(ValueError, match="signature does not match"):
         create("river", river.options(ModelSettings(name="other", kind="river"))).restore(state)
@@ -147,9 +147,9 @@ def test_a_running_learner_signs_with_a_rotated_key_and_keeps_what_it_has_learne
         append_label(river, 3)
         wait_learned(river, 3)
     snapshots = river.snapshots("sensor")
-    last = snapshots.versions()[-1]
-    loaded = snapshots.load(last)
-    assert (snapshots.folder / str(last) / "signature").read_text().startswith(rotated.id)
+    last = snapshots.folder.versions()[-1]
+    loaded = snapshots.folder.load(last)
+    assert (snapshots.folder.path / str(last) / "signature").read_text().startswith(rotated.id)
     assert loaded.manifest.metrics["events"] == 3 and loaded.manifest.parent is not None
     assert unpack_json(loaded.parts["estimator"].tensors["meta"])["hmac"].startswith(rotated.id)
 

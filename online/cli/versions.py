@@ -32,8 +32,8 @@ def list_versions(
     """
     snapshots = open_snapshots(load_settings(config, state=state), model)
     if forget:
-        snapshots.forget_set_aside()
-    versions, frozen, aside = describe_versions(snapshots), snapshots.frozen(), snapshots.find_set_aside()
+        snapshots.aside.forget()
+    versions, frozen, aside = describe_versions(snapshots), snapshots.control.frozen(), snapshots.aside.find()
     if as_json:
         content = {"versions": versions, "frozen": frozen and asdict(frozen), "set_aside": aside and asdict(aside)}
         typer.echo(json.dumps(content))
@@ -52,12 +52,12 @@ def list_versions(
 def describe_versions(snapshots: "Snapshots") -> list[dict[str, Any]]:
     from online.snapshots.manifest import describe_version
 
-    live, labels = snapshots.live(), snapshots.names()
+    live, labels = snapshots.folder.live(), snapshots.labels.names()
     return [
         describe_version(
             manifest, live is not None and manifest.version == live.version, labels.get(manifest.version, ())
         )
-        for manifest in snapshots.manifests()
+        for manifest in snapshots.folder.manifests()
     ]
 
 
@@ -95,7 +95,9 @@ def rollback(
     spec = select_model(settings, model)
     with open_workspace(settings) as workspace:
         snapshots = workspace.snapshots(spec.name)
-        manifest = snapshots.roll_back(snapshots.resolve(version), recipe(spec.kind, workspace.options(spec)))
+        manifest = snapshots.control.roll_back(
+            snapshots.labels.resolve(version), recipe(spec.kind, workspace.options(spec))
+        )
     record_locally(settings, "roll_back", spec.name, f"version {manifest.version}")
     typer.echo(f"{manifest.model} answers from version {manifest.version}, learned until {manifest.learned_until}")
 
@@ -126,12 +128,12 @@ def label(
     if drop == (version is not None):
         raise SetupError("name the version that gets the label, or use --drop")
     if version is None:
-        snapshots.delete_label(name)
+        snapshots.labels.delete(name)
         record_locally(settings, "delete_version_label", snapshots.model, label=name)
         typer.echo(f"the label {name} of {snapshots.model} is removed")
         return
-    target = LabelTarget(snapshots.resolve(version), percent)
-    snapshots.set_label(name, target)
+    target = LabelTarget(snapshots.labels.resolve(version), percent)
+    snapshots.labels.set(name, target)
     record_locally(settings, "label_version", snapshots.model, f"version {target.version}", label=name, percent=percent)
     share = f", for {percent:g} % of the traffic" if percent else ""
     typer.echo(f"version {target.version} of {snapshots.model} is {name}{share}")
@@ -154,7 +156,7 @@ def freeze(
 
     settings = load_settings(config, state=state)
     snapshots = open_snapshots(settings, model)
-    snapshots.freeze(Freeze(now(), reason))
+    snapshots.control.freeze(Freeze(now(), reason))
     record_locally(settings, "freeze", snapshots.model)
     typer.echo(f"{snapshots.model} is frozen; after `online thaw` it learns the feedback that arrives until then")
 
@@ -176,6 +178,6 @@ def thaw(model: ModelOption = None, state: StateOption = None, config: ConfigOpt
             raise SetupError(
                 f"the rollback guard froze {spec.name}: review it on the page, or at /v1/models/{spec.name}/quarantine"
             )
-        workspace.snapshots(spec.name).thaw(recipe(spec.kind, workspace.options(spec)))
+        workspace.snapshots(spec.name).control.thaw(recipe(spec.kind, workspace.options(spec)))
     record_locally(settings, "thaw", spec.name)
     typer.echo(f"{spec.name} learns again")

@@ -155,7 +155,7 @@ class Bases:
 
     def _report_unread_history(self) -> None:
         """Log that a history was loaded for another kind or other options, and is not part of what is learned."""
-        bases = self.snapshots.base().manifests() if self.snapshots.has_base else []
+        bases = self.snapshots.base().folder.manifests() if self.snapshots.has_base else []
         if any(history_count(each) and each.recipe != self.recipe for each in bases):
             reason = "it was summed for another kind or other options: load its files again"
             log_event(log, "the loaded history is not used", logging.ERROR, model=self.snapshots.model, reason=reason)
@@ -260,7 +260,7 @@ class Bases:
         if base is not None and training.learned_until != base.learned_until:
             raise CorruptSnapshot(
                 f"the base of {self.snapshots.model} is damaged, so contents of events are kept: restore "
-                f"{self.snapshots.folder / 'base'} from a backup, or delete it to go on with what is left of the log"
+                f"{self.snapshots.folder.path / 'base'} from a backup, or delete it to go on with what is left of the log"
             )
         training.on_drift = lambda alarms: None  # they were reported when their events arrived
         training.refused |= self._find_retracted(training.learned_until, closed_at)
@@ -286,7 +286,7 @@ def publish_base(
     missing = {MISSING_UNTIL: training.missing_until} if training.missing_until else {}
     manifest = Manifest(
         model=snapshots.model,
-        version=bases.next_version(),
+        version=bases.folder.next_version(),
         parent=None,
         learned_until=training.learned_until,
         created_at=at,
@@ -299,7 +299,7 @@ def publish_base(
         determinism_domain=determinism_domain(first_device(training.device)),
         log_digest=training.log_digest,
     )
-    written: Manifest = bases.publish(training.state(), manifest, replaces=True, waits=True)
-    bases.remove_before(written.version)
+    written: Manifest = bases.publisher.publish(training.state(), manifest, replaces=True, waits=True)
+    bases.retention.remove_before(written.version)
     log_event(log, "base made", model=manifest.model, learned_until=manifest.learned_until)
     return written

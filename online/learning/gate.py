@@ -156,13 +156,13 @@ class LiveComparison:
 
     def mark_published(self, version: int) -> None:
         """Note that the last proposed snapshot is now this version."""
-        live = self.snapshots.live()
+        live = self.snapshots.folder.live()
         if self.proposed is not None and live is not None and live.version == version:
             self.proposed.version, self.live = version, self.proposed
 
     def _find_live(self) -> AssessedVersion | None:
         try:
-            live = self.snapshots.live()
+            live = self.snapshots.folder.live()
             if live is not None and (self.live is None or self.live.version != live.version):
                 self.live = self._load(live.version)
         except (NotFound, CorruptSnapshot):
@@ -170,7 +170,7 @@ class LiveComparison:
         return self.live if live is not None else None
 
     def _load(self, version: int) -> AssessedVersion | None:
-        loaded = self.snapshots.load(version)
+        loaded = self.snapshots.folder.load(version)
         if loaded.manifest.recipe != self.recipe:
             return None
         model = create(self.kind, self.options)

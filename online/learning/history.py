@@ -30,7 +30,9 @@ def check_can_load(workspace: Workspace, spec: ModelSettings, options: Options) 
             f"events of model {spec.name!r} have expired, and what they taught is in its base, which a history would "
             "replace; load it into a model of another name"
         )
-    begun = [each for each in workspace.snapshots(spec.name).manifests() if each.recipe == recipe(spec.kind, options)]
+    begun = [
+        each for each in workspace.snapshots(spec.name).folder.manifests() if each.recipe == recipe(spec.kind, options)
+    ]
     if begun:
         raise SetupError(
             f"model {spec.name!r} has {len(begun)} versions with these options, and a history comes before the first; "

@@ -41,7 +41,7 @@ from online.schemas.events import Entry
 from online.scoring.drift_changes import Alarm
 from online.settings import Drift, GuardMode
 from online.snapshots import Snapshots
-from online.snapshots.load import LoadedSnapshot
+from online.snapshots.folder import LoadedSnapshot
 from online.snapshots.manifest import Manifest
 from online.snapshots.progress import ProgressWriter
 from online.store import Store
@@ -97,7 +97,7 @@ class Learner:
         self.quantum = quantum or Quantum(None)
         self.drift: Drift = drift
         self.recipe = recipe(kind, options)
-        self.progress = ProgressWriter(snapshots.folder, clock)
+        self.progress = ProgressWriter(snapshots.folder.path, clock)
         self.publisher = Publisher(
             kind,
             options,
@@ -148,7 +148,7 @@ class Learner:
                         self.team.dissolve()
                     self.resume()
                     is_lost = False
-                if self.snapshots.frozen() is None:
+                if self.snapshots.control.frozen() is None:
                     self.step()
                 else:
                     self._read(1)  # nothing is learned; a log that was replaced is noticed
@@ -184,12 +184,12 @@ class Learner:
         self.resume()
         if self.guard is not None:
             self.guard.finish()
-        live_until = self.snapshots.live_until(self.recipe)
+        live_until = self.snapshots.folder.live_until(self.recipe)
         if live_until < 0 and can_tune_encoder(self.kind, self.options):
             self.silent_until = self._head()
         if self.training.learned_until > live_until and not self.is_silent:
             self.publish(durable=True)
-        self.snapshots.mark_learned_again(live_until)
+        self.snapshots.aside.mark_learned_again(live_until)
 
     @property
     def is_silent(self) -> bool:
@@ -199,7 +199,7 @@ class Learner:
         """Continue from the newest durable snapshot of this log that can be restored, or else from the base, or nothing."""
         self.log_identity.set_aside_foreign()
         self.training = self._create_training()
-        durable = self.snapshots.durable(self.recipe, self.bases.find_resumable_from())
+        durable = self.snapshots.folder.durable(self.recipe, self.bases.find_resumable_from())
         restored = next(filter(self._restore, durable), None)
         if restored is None:
             self.training, self.counts = self.bases.start()
@@ -238,7 +238,7 @@ class Learner:
             self._relearn(self.relearning)
         else:
             self.bases.advance(self._read_for, self.publisher.durable_until)
-        if self.is_silent or (self.guard is not None and self.snapshots.frozen() is not None):
+        if self.is_silent or (self.guard is not None and self.snapshots.control.frozen() is not None):
             return
         due = self.publisher.find_due(self.training.learned_until)
         if due is not None:
@@ -329,7 +329,7 @@ class Learner:
             self._isolate(until, gated=True)
             return None
         if written is not None:
-            self.snapshots.mark_learned_again(until)
+            self.snapshots.aside.mark_learned_again(until)
         return written
 
     def _collect_metrics(self) -> dict[str, float]:
@@ -356,7 +356,7 @@ class Learner:
             except Exception:  # some of the entries may be learned: begin again
                 self._begin_relearning(relearning.offset)
                 raise
-        if relearning.training.learned_until == until >= self.snapshots.live_until(self.recipe):
+        if relearning.training.learned_until == until >= self.snapshots.folder.live_until(self.recipe):
             self._replace_training(relearning)
 
     def _replace_training(self, relearning: Relearning) -> None:

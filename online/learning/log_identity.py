@@ -28,7 +28,7 @@ class LogIdentity:
 
     def set_aside_foreign(self) -> SetAside | None:
         """Set aside every version that was learned from another log; None if there is none. Raises Unavailable."""
-        manifests, model = self.snapshots.manifests(), self.snapshots.model
+        manifests, model = self.snapshots.folder.manifests(), self.snapshots.model
         offsets = sorted({manifest.learned_until for manifest in manifests} - {0})
         if not offsets:
             return None
@@ -52,7 +52,7 @@ class LogIdentity:
             learned_until=max(manifest.learned_until for manifest in foreign),
             head=head,
         )
-        notice = self.snapshots.set_aside(notice, live)
+        notice = self.snapshots.aside.move(notice, live)
         facts = {"versions": len(foreign), "newest": newest.version, "live": live, "labels": ",".join(notice.labels)}
         log_event(log, "snapshots set aside", logging.ERROR, model=newest.model, reason=notice.reason, **facts)
         return notice

@@ -92,7 +92,7 @@ class Publisher:
         self.settle_disk_write()
         self.parent = version
         self.tried_until = -1 if version is None else learned_until
-        self.durable_until = learned_until if version is not None and self.snapshots.is_on_disk(version) else -1
+        self.durable_until = learned_until if version is not None and self.snapshots.folder.is_on_disk(version) else -1
 
     @property
     def wait_ms(self) -> float:
@@ -135,13 +135,13 @@ class Publisher:
         started_at = self.clock()
         until = training.learned_until
         self.tried_until = until
-        if not durable and until <= self.snapshots.live_until(self.recipe):
+        if not durable and until <= self.snapshots.folder.live_until(self.recipe):
             return None
         state = training.state(serving_only=not durable)
         if not self._passes_gate(training, state, compares=not replaces):
             return None
         waits = durable and (replaces or self.waits_for_disk)
-        written = self.snapshots.publish(state, self._describe(training, metrics, durable), replaces, waits)
+        written = self.snapshots.publisher.publish(state, self._describe(training, metrics, durable), replaces, waits)
         self._note_published(written)
         self.comparison.mark_published(written.version)
         self.rejected_since = None
@@ -153,7 +153,7 @@ class Publisher:
         return written
 
     def _put_on_disk(self, version: int, began_at: float) -> float:
-        self.snapshots.make_durable(version)
+        self.snapshots.publisher.make_durable(version)
         return self.clock() - began_at
 
     def finish_disk_write(self) -> None:
@@ -164,7 +164,7 @@ class Publisher:
         try:
             cost_s = write.cost_s.result()
         except Unavailable:
-            self.snapshots.forget_parts()
+            self.snapshots.publisher.forget_parts()
             raise
         self._mark_durable(write.learned_until, cost_s)
 
@@ -197,7 +197,7 @@ class Publisher:
     def _describe(self, training: TrainingState, metrics: Mapping[str, float], durable: bool) -> Manifest:
         return Manifest(
             model=self.snapshots.model,
-            version=self.snapshots.next_version(),
+            version=self.snapshots.folder.next_version(),
             parent=self.parent,
             learned_until=training.learned_until,
             created_at=now(),
@@ -222,7 +222,7 @@ class Publisher:
 
     def _prune(self) -> None:
         try:
-            self.snapshots.prune()
+            self.snapshots.retention.prune()
         except Exception as error:  # the next one removes the rest
             model, reason = self.snapshots.model, str(error)
             log_event(log, "old versions not removed", logging.WARNING, model=model, reason=reason)

@@ -99,7 +99,7 @@ class LiveModel:
         self._refreshing = asyncio.Lock()
         self._outage = OutageLog(log, "live version unavailable", model=snapshots.model)
         self._others_outage = OutageLog(log, "versions not loaded", model=snapshots.model)
-        self._listener = snapshots.wakeup.listen()
+        self._listener = snapshots.folder.wakeup.listen()
 
     def _create_unlearned(self) -> ServedVersion:
         """Version 0: a model that has learned nothing."""
@@ -164,10 +164,13 @@ class LiveModel:
     async def refresh(self) -> None:
         """Swap in the version that LIVE names, if another one is served."""
         async with self._refreshing:
-            had_versions = not self.current.version and bool(self.snapshots.versions())
+            had_versions = not self.current.version and bool(self.snapshots.folder.versions())
             try:
-                live = self.snapshots.live()
-                if live is None and self.current.version not in (0, *self.snapshots.versions()):  # it was set aside
+                live = self.snapshots.folder.live()
+                if live is None and self.current.version not in (
+                    0,
+                    *self.snapshots.folder.versions(),
+                ):  # it was set aside
                     self._swap(self._create_unlearned())
                 if live is not None and live.version == self.current.version:
                     return
@@ -211,9 +214,9 @@ class LiveModel:
     async def refresh_others(self) -> None:
         """Load the other versions that can be requested, and drop those that no longer can."""
         try:
-            self._note_operator_changes(self.snapshots.labels(), self.snapshots.frozen())
-            self._note_set_aside(self.snapshots.find_set_aside())
-            wanted = self._wanted_versions() & {*self.snapshots.versions(), self.current.version}
+            self._note_operator_changes(self.snapshots.labels.read(), self.snapshots.control.frozen())
+            self._note_set_aside(self.snapshots.aside.find())
+            wanted = self._wanted_versions() & {*self.snapshots.folder.versions(), self.current.version}
             missing = wanted - self.available.keys() - self.damaged.keys() - self.loader.foreign
             self.loading = frozenset(missing)
             found = await self._load_others(missing) if missing else {}
@@ -253,11 +256,11 @@ class LiveModel:
         wanted = {each.version for each in self.labels.values()} | {self.current.version, *self._previous()} - {0}
         if isinstance(self.keep, int):
             return wanted | set(sorted(self.available)[-self.keep :])
-        return wanted | set(self.snapshots.versions() if self.keep == "all" else self.keep)
+        return wanted | set(self.snapshots.folder.versions() if self.keep == "all" else self.keep)
 
     def _previous(self) -> list[int]:
         try:
-            live = self.snapshots.live()
+            live = self.snapshots.folder.live()
         except CorruptSnapshot:
             return []
         return [live.previous] if live is not None else []

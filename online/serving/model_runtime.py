@@ -265,7 +265,7 @@ class ModelRuntime:
             head = max(row.offset for row in rows)
             log_event(log, "repertoire loaded", model=self.spec.name, replies=len(rows))
             report_shared_examples(self.spec.name, self.starter_replies)
-        if will_learn and not await asyncio.to_thread(self.snapshots.versions):
+        if will_learn and not await asyncio.to_thread(self.snapshots.folder.versions):
             self.starter_until = head
 
     def close_feed(self) -> None:

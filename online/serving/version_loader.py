@@ -15,7 +15,7 @@ from online.models import Model, Options, create, recipe
 from online.serving.devices.replica import ServingPlace
 from online.serving.versions import EncoderConfig, OptionsSource, ServedVersion
 from online.snapshots import Snapshots
-from online.snapshots.load import LoadedSnapshot
+from online.snapshots.folder import LoadedSnapshot
 from online.telemetry import log_event
 
 log = logging.getLogger("online.live")
@@ -72,7 +72,7 @@ class VersionLoader:
         answer. any_encoder: also accept a version made with an earlier encoder. Raises NotFound and
         CorruptSnapshot.
         """
-        loaded = self.snapshots.load(version, known=known)
+        loaded = self.snapshots.folder.load(version, known=known)
         config = self.find_config(loaded.manifest.recipe, any_encoder)
         if config is None:
             return None
@@ -112,7 +112,7 @@ class VersionLoader:
 
     def load_newest(self, known: LoadedSnapshot | None, warm_up: Sequence[bytes]) -> ServedVersion | None:
         """The newest version that can be loaded and was made with the present options."""
-        for version in reversed(self.snapshots.versions()):
+        for version in reversed(self.snapshots.folder.versions()):
             try:
                 served = self.load(version, known, warm_up)
             except (CorruptSnapshot, NotFound) as error:

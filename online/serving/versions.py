@@ -6,7 +6,7 @@ from typing import Protocol
 
 from online.models import Answer, Encoder, Model, Options
 from online.serving.devices.replica import Replica
-from online.snapshots.load import LoadedSnapshot
+from online.snapshots.folder import LoadedSnapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,27 +17,47 @@ Publishing is a rename; durability is an fsync, which may come later. Volatile v
 Durable versions hold the whole state, and learning resumes from the newest of them that is undamaged.
 """
 
-from online.snapshots.prune import SnapshotPruner
+from pathlib import Path
+
+from online.io.wakeup import Wakeup
+from online.snapshots.folder import SnapshotFolder
+from online.snapshots.labels import VersionLabels
+from online.snapshots.manifest import Seal
+from online.snapshots.prune import Retention
 from online.snapshots.publish import SnapshotPublisher
+from online.snapshots.roll_back import LiveControl
 from online.snapshots.set_aside import SetAsideVersions
 
 BASE = "base"
 
 
-class Snapshots(SnapshotPublisher, SnapshotPruner, SetAsideVersions):
-    """The snapshots of one model.
+class Snapshots:
+    """The snapshots of one model: the folder, and what is done with its versions.
 
     One process publishes; any number of processes read, roll back, set labels and freeze.
     """
 
+    def __init__(self, path: Path, model: str, wakeup: Wakeup, retain: int = 20, seal: Seal | None = None) -> None:
+        """retain: how many versions pruning keeps. The others: see SnapshotFolder."""
+        self.model = model
+        self.folder = folder = SnapshotFolder(path, model, wakeup, seal)
+        self.labels = VersionLabels(folder)
+        self.control = LiveControl(folder)
+        self.publisher = SnapshotPublisher(folder, self.control)
+        self.retention = Retention(folder, self.labels, retain)
+        self.aside = SetAsideVersions(folder, self.labels, retain)
+
     @property
     def has_base(self) -> bool:
         """Whether there is a base, or was one."""
-        return (self.folder / BASE).is_dir()
+        return (self.folder.path / BASE).is_dir()
 
     def base(self) -> "Snapshots":
         """The base (online/base_snapshot.py), as the only one of the snapshots in a folder of its own."""
-        return Snapshots(self.folder / BASE, f"{self.model}/{BASE}", self.wakeup, self.retain, self.seal)
+        folder = self.folder
+        return Snapshots(
+            folder.path / BASE, f"{folder.model}/{BASE}", folder.wakeup, self.retention.retain, folder.seal
+        )
 
 
 __all__ = ["Snapshots"]

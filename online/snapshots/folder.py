@@ -9,6 +9,7 @@ ext4 write that file out at once, which took a third of the time of a publicatio
 """
 
 import fcntl
+import hashlib
 import os
 import re
 from bisect import bisect_left
@@ -18,10 +19,13 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from safetensors.numpy import load
+
 from online.errors import CorruptSnapshot, NotFound
 from online.io.atomic import sync_folder
 from online.io.wakeup import Wakeup
-from online.snapshots.manifest import Manifest, Seal
+from online.models import Part, State
+from online.snapshots.manifest import Manifest, Seal, SnapshotFile
 
 NEAR, MAX_FACTS = 64, 20_000  # versions that are tried one by one; versions whose offset is remembered
 MANIFEST, SIGNATURE, ON_DISK = "manifest.json", "signature", "on-disk"
@@ -52,6 +56,12 @@ class VersionFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadedSnapshot:
+    manifest: Manifest
+    parts: State
+
+
+@dataclass(frozen=True, slots=True)
 class ManifestPage:
     """Manifests, newest first. before: where the next page begins, None after the last. count: versions in all."""
 
@@ -61,21 +71,19 @@ class ManifestPage:
 
 
 class SnapshotFolder:
-    """Reads and replaces the names in the folder; knows nothing of the files inside a version."""
+    """Reads and replaces the names in the folder, and loads the verified parts of its versions."""
 
-    def __init__(self, folder: Path, model: str, wakeup: Wakeup, retain: int = 20, seal: Seal | None = None) -> None:
-        """wakeup: wakes the processes that serve the model. retain: how many versions `prune` keeps.
-
-        seal: signs the manifests, where the state of the model must be trusted.
-        """
-        self.folder, self.model, self.wakeup, self.retain, self.seal = folder, model, wakeup, retain, seal
+    def __init__(self, path: Path, model: str, wakeup: Wakeup, seal: Seal | None = None) -> None:
+        """wakeup: wakes the processes that serve the model. seal: signs the manifests of a state that must be trusted."""
+        self.path, self.model, self.wakeup, self.seal = path, model, wakeup, seal
+        self.sound_version = 0  # the live version that was last found to be undamaged
         self._facts: dict[int, VersionFacts] = {}
-        folder.mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
 
     def live(self) -> LiveVersion | None:
         """The live version; None before the first publication. Raises CorruptSnapshot."""
         try:
-            target = str((self.folder / "LIVE").readlink())
+            target = str((self.path / "LIVE").readlink())
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -88,43 +96,42 @@ class SnapshotFolder:
     def live_until(self, recipe: str) -> int:
         """The offset that a version must have passed to go live by itself.
 
-        -1 if no version of this recipe is live.
+        -1 if no undamaged version of this recipe is live; a damaged one that a roll back made live holds until its offset.
         """
         try:
             live = self.live()
             if live is None:
                 return -1
             manifest = self.manifest(live.version)
-            return max(live.held_until, manifest.learned_until) if manifest.recipe == recipe else -1
         except (NotFound, CorruptSnapshot):
             return -1
+        if manifest.recipe != recipe:
+            return -1
+        try:
+            if live.version != self.sound_version:
+                self.load(live.version)
+                self.sound_version = live.version
+        except NotFound:
+            return -1
+        except CorruptSnapshot:
+            return live.held_until or -1
+        return max(live.held_until, manifest.learned_until)
 
     def versions(self) -> list[int]:
         """Every complete version, oldest first."""
-        return self._numbers(self.folder)
+        return list_numbers(self.path)
 
     def next_version(self) -> int:
-        return 1 + max([*self.versions(), *self._numbers(self._aside), self._live_version()])
+        return 1 + max([*self.versions(), *list_numbers(self.aside), self.live_number()])
 
     @property
-    def _aside(self) -> Path:
+    def aside(self) -> Path:
         """Where versions are that were learned from another log."""
-        return self.folder / "set-aside"
-
-    @staticmethod
-    def _numbers(folder: Path) -> list[int]:
-        """The versions in a folder, oldest first."""
-        try:
-            with os.scandir(
-                folder
-            ) as entries:  # five times as fast as `Path.iterdir`, which counts with 10,000 versions
-                return sorted(int(entry.name) for entry in entries if entry.name.isdigit())
-        except FileNotFoundError:
-            return []
+        return self.path / "set-aside"
 
     def is_on_disk(self, version: int) -> bool:
         """Whether the files of a version survive a loss of power."""
-        return (self.folder / str(version) / ON_DISK).exists()
+        return (self.path / str(version) / ON_DISK).exists()
 
     def manifest(self, version: int) -> Manifest:
         """Raises NotFound or CorruptSnapshot."""
@@ -142,7 +149,7 @@ class SnapshotFolder:
 
     def _read_manifest(self, version: int) -> bytes:
         try:
-            return (self.folder / str(version) / MANIFEST).read_bytes()
+            return (self.path / str(version) / MANIFEST).read_bytes()
         except FileNotFoundError:
             raise NotFound(f"{self.model} has no version {version}") from None
 
@@ -154,17 +161,56 @@ class SnapshotFolder:
 
     def _check_seal(self, seal: Seal, version: int, manifest: bytes) -> None:
         try:
-            signature = (self.folder / str(version) / SIGNATURE).read_text(errors="replace")
+            signature = (self.path / str(version) / SIGNATURE).read_text(errors="replace")
         except FileNotFoundError:
             signature = ""
-        if not seal.check(self._sealed_message(version, manifest), signature):
+        if not seal.check(self.sealed_message(version, manifest), signature):
             raise CorruptSnapshot(
                 f"{self.model} version {version} was not signed by this installation, or for another version, or with a key "
                 "that is no longer valid"
             )
 
-    def _sealed_message(self, version: int, manifest: bytes) -> bytes:
+    def sealed_message(self, version: int, manifest: bytes) -> bytes:
         return f"{self.model}/{version}\n".encode() + manifest
+
+    def load(self, version: int, serving_only: bool = True, known: LoadedSnapshot | None = None) -> LoadedSnapshot:
+        """Return the verified parts of a version.
+
+        known: a snapshot in memory, whose parts are reused where the files are the same.
+        Raises CorruptSnapshot if a file does not match its sha256, NotFound if there is no such version.
+        """
+        manifest = self.sealed_manifest(version)
+        parts = {}
+        for name, file in manifest.files.items():
+            if file.serving or not serving_only:
+                parts[name] = reuse_part(name, file, known) or self._read_part(version, name, file)
+        return LoadedSnapshot(manifest, parts)
+
+    def durable(self, recipe: str, since: int = 0) -> Iterator[LoadedSnapshot]:
+        """Yield the versions that learning may resume from, newest first, without damaged ones.
+
+        since: the offset that they must have learned, because contents of events before it are gone.
+        """
+        for version in reversed(self.versions()):
+            try:
+                manifest = self.manifest(version)
+                usable = manifest.durable and manifest.recipe == recipe and manifest.learned_until >= since
+                loaded = self.load(version, serving_only=False) if usable else None
+            except (CorruptSnapshot, NotFound):
+                continue
+            if loaded is not None:
+                yield loaded
+
+    def _read_part(self, version: int, name: str, file: SnapshotFile) -> Part:
+        try:
+            data = (self.path / str(version) / f"{name}.safetensors").read_bytes()
+        except FileNotFoundError:
+            if (self.path / str(version)).exists():
+                raise CorruptSnapshot(f"{self.model} version {version} lacks its file {name}") from None
+            raise NotFound(f"{self.model} has no version {version}") from None
+        if hashlib.sha256(data).hexdigest() != file.sha256:
+            raise CorruptSnapshot(f"{self.model} version {version}: the file {name} does not match its sha256")
+        return Part(load(data), file.serving)
 
     def manifests(self) -> list[Manifest]:
         """Newest first, without versions that are damaged or pruned in the meantime."""
@@ -225,10 +271,10 @@ class SnapshotFolder:
             self._facts[version] = VersionFacts(manifest.learned_until, manifest.created_at, manifest.recipe)
         return self._facts[version]
 
-    def _manifests_of(self, recipe: str) -> Iterator[Manifest]:
+    def manifests_of(self, recipe: str) -> Iterator[Manifest]:
         return (manifest for manifest in self.manifests() if manifest.recipe == recipe)
 
-    def _live_version(self) -> int:
+    def live_number(self) -> int:
         """The number of the live version; 0 if there is none or LIVE is damaged."""
         try:
             live = self.live()
@@ -237,22 +283,37 @@ class SnapshotFolder:
         return live.version if live else 0
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Hold the lock, across processes, that guards LIVE, labels and the removal of versions."""
-        with open(self.folder / ".lock", "a") as file:
+        with open(self.path / ".lock", "a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def _set_live(self, live: LiveVersion, durable: bool) -> None:
+    def set_live(self, live: LiveVersion, durable: bool) -> None:
         """The lock is held."""
-        self._replace_link(self.folder / "LIVE", live.target(), durable)
+        replace_link(self.path / "LIVE", live.target(), durable)
 
-    @staticmethod
-    def _replace_link(path: Path, target: str, durable: bool) -> None:
-        """The lock is held."""
-        aside = path.parent / f".{path.name}"
-        aside.unlink(missing_ok=True)  # left by a killed process
-        aside.symlink_to(target)
-        os.replace(aside, path)
-        if durable:
-            sync_folder(path.parent)
+
+def list_numbers(folder: Path) -> list[int]:
+    """Return the versions in a folder, oldest first."""
+    try:
+        with os.scandir(folder) as entries:  # five times as fast as `Path.iterdir`, which counts with 10,000 versions
+            return sorted(int(entry.name) for entry in entries if entry.name.isdigit())
+    except FileNotFoundError:
+        return []
+
+
+def replace_link(path: Path, target: str, durable: bool) -> None:
+    """Let a link have another target. The lock is held."""
+    aside = path.parent / f".{path.name}"
+    aside.unlink(missing_ok=True)  # left by a killed process
+    aside.symlink_to(target)
+    os.replace(aside, path)
+    if durable:
+        sync_folder(path.parent)
+
+
+def reuse_part(name: str, file: SnapshotFile, known: LoadedSnapshot | None) -> Part | None:
+    """Return the part of a snapshot in memory if its file is the same."""
+    same = known is not None and known.manifest.files.get(name) == file
+    return known.parts.get(name) if known is not None and same else None

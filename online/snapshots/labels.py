@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from online.errors import BadInput, NotFound
 from online.io.atomic import sync_folder
-from online.snapshots.load import SnapshotReader
+from online.snapshots.folder import SnapshotFolder, replace_link
 from online.snapshots.manifest import Manifest
 
 LATEST, PREVIOUS, CANARY, SHADOW = "latest", "previous", "canary", "shadow"
@@ -27,24 +27,27 @@ class LabelTarget:
         return f"{self.version},percent={self.percent:f}" if self.percent else str(self.version)
 
 
-class VersionLabels(SnapshotReader):
-    """Reads, sets and deletes labels."""
+class VersionLabels:
+    """Reads, sets and deletes the labels of the versions in a folder."""
 
-    def labels(self) -> dict[str, LabelTarget]:
+    def __init__(self, folder: SnapshotFolder) -> None:
+        self.folder, self.path = folder, folder.path / "labels"
+
+    def read(self) -> dict[str, LabelTarget]:
         """The labels that were set."""
         found = {}
         with suppress(FileNotFoundError):
-            for path in (self.folder / "labels").iterdir():
+            for path in self.path.iterdir():
                 if LABEL.fullmatch(path.name) and (target := LABEL_TARGET.fullmatch(str(path.readlink()))):
                     found[path.name] = LabelTarget(int(target[1]), float(target[2] or 0))
         return found
 
     def names(self) -> dict[int, list[str]]:
         """Version -> its labels, beginning with those assigned automatically."""
-        live = self.live()
+        live = self.folder.live()
         pairs = [(live.version, LATEST), (live.previous, PREVIOUS)] if live else []
         named: dict[int, list[str]] = {}
-        for version, name in [*pairs, *((each.version, label) for label, each in self.labels().items())]:
+        for version, name in [*pairs, *((each.version, label) for label, each in self.read().items())]:
             named.setdefault(version, []).append(name)
         return named
 
@@ -59,10 +62,10 @@ class VersionLabels(SnapshotReader):
             raise BadInput(f"version must be a number such as 12, or a label, not {name[:40]!r}")
         found = [version for version, names in self.names().items() if name in names and version]
         if not found:
-            raise NotFound(f"no version of {self.model} has the label {name!r}")
+            raise NotFound(f"no version of {self.folder.model} has the label {name!r}")
         return found[0]
 
-    def set_label(self, name: str, target: LabelTarget) -> Manifest:
+    def set(self, name: str, target: LabelTarget) -> Manifest:
         """Give a version a label, or move the label to it. The version is verified first.
 
         Raises BadInput, NotFound or CorruptSnapshot.
@@ -73,18 +76,18 @@ class VersionLabels(SnapshotReader):
             raise BadInput(f"only the label {CANARY} has a share of the traffic")
         if not LABEL.fullmatch(name):
             raise BadInput(f"a label has 1 to 64 letters, digits or '_', not {name[:80]!r}")
-        with self._locked():
-            manifest = self.load(target.version).manifest
-            (self.folder / "labels").mkdir(exist_ok=True)
-            self._replace_link(self.folder / "labels" / name, target.target(), durable=True)
-        self.wakeup.notify()
+        with self.folder.locked():
+            manifest = self.folder.load(target.version).manifest
+            self.path.mkdir(exist_ok=True)
+            replace_link(self.path / name, target.target(), durable=True)
+        self.folder.wakeup.notify()
         return manifest
 
-    def delete_label(self, name: str) -> None:
+    def delete(self, name: str) -> None:
         """Raises NotFound."""
-        if name not in self.labels():
-            raise NotFound(f"no version of {self.model} has the label {name[:80]!r}")
-        with self._locked():
-            (self.folder / "labels" / name).unlink(missing_ok=True)
-            sync_folder(self.folder / "labels")
-        self.wakeup.notify()
+        if name not in self.read():
+            raise NotFound(f"no version of {self.folder.model} has the label {name[:80]!r}")
+        with self.folder.locked():
+            (self.path / name).unlink(missing_ok=True)
+            sync_folder(self.path)
+        self.folder.wakeup.notify()

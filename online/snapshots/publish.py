@@ -17,18 +17,17 @@ from safetensors.numpy import save
 
 from online.errors import Unavailable
 from online.io.atomic import sync_file, sync_folder, write_file
-from online.io.wakeup import Wakeup
 from online.models import Part, State
-from online.snapshots.folder import MANIFEST, ON_DISK, SIGNATURE, LiveVersion
-from online.snapshots.manifest import Manifest, Seal, SnapshotFile, digest_files
-from online.snapshots.roll_back import RollBack
+from online.snapshots.folder import MANIFEST, ON_DISK, SIGNATURE, LiveVersion, SnapshotFolder
+from online.snapshots.manifest import Manifest, SnapshotFile, digest_files
+from online.snapshots.roll_back import LiveControl
 
 
-class SnapshotPublisher(RollBack):
+class SnapshotPublisher:
     """Writes new versions."""
 
-    def __init__(self, folder: Path, model: str, wakeup: Wakeup, retain: int = 20, seal: Seal | None = None) -> None:
-        super().__init__(folder, model, wakeup, retain, seal)
+    def __init__(self, folder: SnapshotFolder, control: LiveControl) -> None:
+        self.folder, self.control = folder, control
         self._written: dict[str, tuple[int, int, SnapshotFile]] = {}  # part -> (revision, version, file) last written
 
     def publish(self, state: State, manifest: Manifest, replaces: bool = False, waits: bool = False) -> Manifest:
@@ -38,28 +37,30 @@ class SnapshotPublisher(RollBack):
         sees it; otherwise it survives the end of this process, and a loss of power only after `make_durable`. Raises
         Unavailable if the disk refuses a write; then nothing has changed.
         """
-        aside = self.folder / f".{manifest.version}.part"
+        aside = self.folder.path / f".{manifest.version}.part"
         try:
             published = self._write_version(aside, state, manifest)
             if waits:
                 put_on_disk(aside)
-            aside.rename(self.folder / str(manifest.version))
-            with self._locked():
-                is_next = replaces or manifest.learned_until > self.live_until(manifest.recipe)
-                if is_next and self.frozen() is None:
-                    self._set_live(LiveVersion(manifest.version, previous=self._live_version()), durable=False)
-                    self._sound_version = manifest.version
+            aside.rename(self.folder.path / str(manifest.version))
+            with self.folder.locked():
+                is_next = replaces or manifest.learned_until > self.folder.live_until(manifest.recipe)
+                if is_next and self.control.frozen() is None:
+                    self.folder.set_live(
+                        LiveVersion(manifest.version, previous=self.folder.live_number()), durable=False
+                    )
+                    self.folder.sound_version = manifest.version
             if waits:
-                sync_folder(self.folder)
+                sync_folder(self.folder.path)
         except OSError as error:
             shutil.rmtree(aside, ignore_errors=True)
             raise Unavailable(
-                f"version {manifest.version} of {self.model} could not be written: {error.strerror}"
+                f"version {manifest.version} of {self.folder.model} could not be written: {error.strerror}"
             ) from error
         for name, part in state.items():
             if part.revision is not None:
                 self._written[name] = (part.revision, manifest.version, published.files[name])
-        self.wakeup.notify()
+        self.folder.wakeup.notify()
         return published
 
     def make_durable(self, version: int) -> None:
@@ -69,10 +70,12 @@ class SnapshotPublisher(RollBack):
         once and then takes the files for written: `forget_parts` and another version must follow.
         """
         try:
-            put_on_disk(self.folder / str(version))
-            sync_folder(self.folder)
+            put_on_disk(self.folder.path / str(version))
+            sync_folder(self.folder.path)
         except OSError as error:
-            raise Unavailable(f"version {version} of {self.model} is not on the disk: {error.strerror}") from error
+            raise Unavailable(
+                f"version {version} of {self.folder.model} is not on the disk: {error.strerror}"
+            ) from error
 
     def forget_parts(self) -> None:
         """Let the next version have files of its own for every part: those of earlier ones may not have reached the disk."""
@@ -86,8 +89,8 @@ class SnapshotPublisher(RollBack):
         whole = replace(manifest, files=files, weights_sha256=digest_files(files))
         described = json.dumps(asdict(whole), indent=1).encode()
         write_file(aside / MANIFEST, described, durable=False)
-        if self.seal is not None:
-            signature = self.seal.sign(self._sealed_message(manifest.version, described))
+        if self.folder.seal is not None:
+            signature = self.folder.seal.sign(self.folder.sealed_message(manifest.version, described))
             write_file(aside / SIGNATURE, signature.encode(), durable=False)
         return whole
 
@@ -106,7 +109,7 @@ class SnapshotPublisher(RollBack):
     def _link_part(self, version: int, name: str, path: Path) -> bool:
         """Link the file of an earlier version; False if that is not possible."""
         try:
-            os.link(self.folder / str(version) / f"{name}.safetensors", path)
+            os.link(self.folder.path / str(version) / f"{name}.safetensors", path)
         except OSError:
             return False  # pruned in the meantime, or a file system without hard links
         return True

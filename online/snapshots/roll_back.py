@@ -8,8 +8,7 @@ from typing import Any
 
 from online.errors import Conflict, CorruptSnapshot
 from online.io.atomic import replace_file, sync_folder
-from online.snapshots.folder import ROLLED_BACK, LiveVersion
-from online.snapshots.load import SnapshotReader
+from online.snapshots.folder import ROLLED_BACK, LiveVersion, SnapshotFolder
 from online.snapshots.manifest import Manifest
 
 
@@ -31,8 +30,11 @@ class LastRollBack:
     since: int
 
 
-class RollBack(SnapshotReader):
+class LiveControl:
     """Moves LIVE to older versions; freezes and thaws."""
+
+    def __init__(self, folder: SnapshotFolder) -> None:
+        self.folder = folder
 
     def roll_back(self, version: int, recipe: str, freeze: Freeze | None = None) -> Manifest:
         """Make an older version live. The version is verified first; newer versions are kept.
@@ -40,35 +42,37 @@ class RollBack(SnapshotReader):
         What is learned afterwards goes live again, unless it freezes the model as well: nothing is published in between. A
         freeze that is in force stays as it is. Raises Conflict for a version of another recipe.
         """
-        with self._locked():
-            loaded = self.load(version)
+        with self.folder.locked():
+            loaded = self.folder.load(version)
             if loaded.manifest.recipe != recipe:
-                raise Conflict(f"version {version} of {self.model} was created by another kind or with other options")
-            newest = max((manifest.learned_until for manifest in self.manifests()), default=0)
+                raise Conflict(
+                    f"version {version} of {self.folder.model} was created by another kind or with other options"
+                )
+            newest = max((manifest.learned_until for manifest in self.folder.manifests()), default=0)
             if freeze is not None and self.frozen() is None:
                 self.freeze(freeze)
-            self._set_live(LiveVersion(version, newest, previous=self._previous_for(version)), durable=True)
+            self.folder.set_live(LiveVersion(version, newest, previous=self._previous_for(version)), durable=True)
             self._note_roll_back(LastRollBack(version, loaded.manifest.learned_until, newest))
-        self.wakeup.notify()
+        self.folder.wakeup.notify()
         return loaded.manifest
 
     def _note_roll_back(self, done: LastRollBack) -> None:
         """The lock is held. LIVE forgets a roll back once a newer version is live; the note stays. Going forward to the newest ends it."""
         if done.learned_until < done.since:
-            replace_file(self.folder / ROLLED_BACK, json.dumps(asdict(done)).encode(), durable=True)
+            replace_file(self.folder.path / ROLLED_BACK, json.dumps(asdict(done)).encode(), durable=True)
         else:
-            (self.folder / ROLLED_BACK).unlink(missing_ok=True)
+            (self.folder.path / ROLLED_BACK).unlink(missing_ok=True)
 
     def last_roll_back(self) -> LastRollBack | None:
         """The newest roll back, also when a newer version is live again; None without one."""
         with suppress(FileNotFoundError, ValueError, TypeError):  # a damaged note is no reason to fail
-            return LastRollBack(**json.loads((self.folder / ROLLED_BACK).read_bytes()))
+            return LastRollBack(**json.loads((self.folder.path / ROLLED_BACK).read_bytes()))
         return None
 
     def _previous_for(self, version: int) -> int:
         """The version that is live, or the one before it if that is `version`; 0 if there is none."""
         try:
-            live = self.live() or LiveVersion(0)
+            live = self.folder.live() or LiveVersion(0)
         except CorruptSnapshot:
             return 0
         return live.version if live.version != version else live.previous
@@ -78,14 +82,14 @@ class RollBack(SnapshotReader):
 
         If none is kept, return the version that has learned least; None if no version has learned anything.
         """
-        learned = sorted(self._manifests_of(recipe), key=lambda each: (each.learned_until, each.version))
+        learned = sorted(self.folder.manifests_of(recipe), key=lambda each: (each.learned_until, each.version))
         older = [manifest for manifest in learned if 0 < manifest.learned_until < offset]
         return older[-1] if older else next((manifest for manifest in learned if manifest.learned_until), None)
 
     def frozen(self) -> Freeze | None:
         """The freeze in force; None while the model learns."""
         try:
-            return Freeze(**json.loads((self.folder / "FROZEN").read_bytes()))
+            return Freeze(**json.loads((self.folder.path / "FROZEN").read_bytes()))
         except FileNotFoundError:
             return None
         except (ValueError, TypeError):  # a damaged file still freezes
@@ -93,21 +97,23 @@ class RollBack(SnapshotReader):
 
     def freeze(self, freeze: Freeze) -> None:
         """Stop learning, durably and across processes."""
-        replace_file(self.folder / "FROZEN", json.dumps(asdict(freeze)).encode(), durable=True)
-        self.wakeup.notify()
+        replace_file(self.folder.path / "FROZEN", json.dumps(asdict(freeze)).encode(), durable=True)
+        self.folder.wakeup.notify()
 
     def thaw(self, recipe: str, held: bool = True) -> None:
         """Let learning go on, from the newest version.
 
         held: whether versions that were rolled back stay so; if False, the newest goes live again.
         """
-        with self._locked():
-            live, until = self.live(), self.live_until(recipe)
+        with self.folder.locked():
+            live, until = self.folder.live(), self.folder.live_until(recipe)
             if live is not None and not held:
-                until = self.manifest(live.version).learned_until
-            newest = max(self._manifests_of(recipe), key=lambda each: (each.learned_until, each.version), default=None)
+                until = self.folder.manifest(live.version).learned_until
+            newest = max(
+                self.folder.manifests_of(recipe), key=lambda each: (each.learned_until, each.version), default=None
+            )
             if newest is not None and newest.learned_until > until:
-                self._set_live(LiveVersion(newest.version, previous=self._live_version()), durable=True)
-            (self.folder / "FROZEN").unlink(missing_ok=True)
-            sync_folder(self.folder)
-            self.wakeup.notify()
+                self.folder.set_live(LiveVersion(newest.version, previous=self.folder.live_number()), durable=True)
+            (self.folder.path / "FROZEN").unlink(missing_ok=True)
+            sync_folder(self.folder.path)
+            self.folder.wakeup.notify()

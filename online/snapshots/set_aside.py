@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 
 from online.errors import CorruptSnapshot
 from online.io.atomic import replace_file, sync_folder
-from online.snapshots.folder import ROLLED_BACK, LiveVersion
+from online.snapshots.folder import ROLLED_BACK, LiveVersion, SnapshotFolder, list_numbers
 from online.snapshots.labels import VersionLabels
 from online.snapshots.manifest import Manifest
 
@@ -46,100 +46,106 @@ class SetAside:
         return cls(versions=versions, labels=labels, **fields)
 
 
-class SetAsideVersions(VersionLabels):
-    """Moves versions out of service, and remembers why."""
+class SetAsideVersions:
+    """Moves versions out of service, and remembers why. retain: how many of them are kept."""
 
-    def find_set_aside(self) -> SetAside | None:
+    def __init__(self, folder: SnapshotFolder, labels: VersionLabels, retain: int) -> None:
+        self.folder, self.labels, self.retain = folder, labels, retain
+        self.path = folder.aside
+
+    def find(self) -> SetAside | None:
         """The newest notice; None if nothing is set aside, or an operator has removed the folder."""
         try:
-            return SetAside.parse((self._aside / "notice.json").read_bytes())
+            return SetAside.parse((self.path / "notice.json").read_bytes())
         except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):
             return None
 
-    def set_aside(self, notice: SetAside, live: int | None) -> SetAside:
+    def move(self, notice: SetAside, live: int | None) -> SetAside:
         """Move the notice's versions aside, and drop what names them; return the notice with the dropped labels.
 
         live: the version that becomes live if the live one is among them; None: none does. A process that is
         killed meanwhile leaves versions that are found again. Only the newest `retain` are kept.
         """
-        with self._locked():
-            foreign = {*notice.versions, *self._numbers(self._aside)}
-            labels = tuple(sorted(name for name, each in self.labels().items() if each.version in foreign))
+        with self.folder.locked():
+            foreign = {*notice.versions, *list_numbers(self.path)}
+            labels = tuple(sorted(name for name, each in self.labels.read().items() if each.version in foreign))
             notice = replace(notice, labels=labels)
-            self._aside.mkdir(exist_ok=True)
+            self.path.mkdir(exist_ok=True)
             self._write_notice(replace(notice, versions=tuple(sorted(foreign))))
             self._replace_live(foreign, live, notice.head)
-            (self.folder / ROLLED_BACK).unlink(missing_ok=True)  # its offsets may be those of another log
+            (self.folder.path / ROLLED_BACK).unlink(missing_ok=True)  # its offsets may be those of another log
             for name in labels:
-                (self.folder / "labels" / name).unlink(missing_ok=True)
+                (self.labels.path / name).unlink(missing_ok=True)
             for version in notice.versions:
-                shutil.rmtree(self._aside / str(version), ignore_errors=True)
+                shutil.rmtree(self.path / str(version), ignore_errors=True)
                 with suppress(FileNotFoundError):
-                    (self.folder / str(version)).rename(self._aside / str(version))
-            sync_folder(self.folder)
-        for version in self._numbers(self._aside)[: -self.retain]:
-            shutil.rmtree(self._aside / str(version), ignore_errors=True)
-        self.wakeup.notify()
+                    (self.folder.path / str(version)).rename(self.path / str(version))
+            sync_folder(self.folder.path)
+        for version in list_numbers(self.path)[: -self.retain]:
+            shutil.rmtree(self.path / str(version), ignore_errors=True)
+        self.folder.wakeup.notify()
         return notice
 
     def mark_learned_again(self, until: int) -> None:
         """Record that a version has learned until an offset: after the notice's `head` all is as it should be."""
-        notice = self.find_set_aside()
+        notice = self.find()
         if notice is None or notice.learned_again or until < notice.head:
             return
-        with self._locked():
-            if (notice := self.find_set_aside()) is not None:
+        with self.folder.locked():
+            if (notice := self.find()) is not None:
                 self._write_notice(replace(notice, learned_again=True))
-        self.wakeup.notify()
+        self.folder.wakeup.notify()
 
-    def list_set_aside(self) -> list[int]:
+    def versions(self) -> list[int]:
         """The versions that were set aside and of which anything is left, oldest first."""
-        return [each for each in self._numbers(self._aside) if any((self._aside / str(each)).iterdir())]
+        return [each for each in list_numbers(self.path) if any((self.path / str(each)).iterdir())]
 
-    def delete_set_aside(self) -> None:
+    def delete(self) -> None:
         """Delete the versions that were set aside; the notice stays, and says so."""
-        with self._locked():
-            self._empty_set_aside()
-            if (notice := self.find_set_aside()) is not None:
+        with self.folder.locked():
+            self._empty()
+            if (notice := self.find()) is not None:
                 self._write_notice(replace(notice, deleted=True))
-        self.wakeup.notify()
+        self.folder.wakeup.notify()
 
-    def forget_set_aside(self) -> None:
+    def forget(self) -> None:
         """Delete the versions that were set aside, and the notice."""
-        with self._locked():
-            self._empty_set_aside()
-            (self._aside / "notice.json").unlink(missing_ok=True)
-        self.wakeup.notify()
+        with self.folder.locked():
+            self._empty()
+            (self.path / "notice.json").unlink(missing_ok=True)
+        self.folder.wakeup.notify()
 
-    def _empty_set_aside(self) -> None:
+    def _empty(self) -> None:
         """The lock is held. An empty folder keeps the highest number in use, also if this process is killed."""
-        numbers = self._numbers(self._aside)
+        numbers = list_numbers(self.path)
         for version in numbers[:-1]:
-            shutil.rmtree(self._aside / str(version), ignore_errors=True)
+            shutil.rmtree(self.path / str(version), ignore_errors=True)
         for version in numbers[-1:]:
-            for path in (self._aside / str(version)).iterdir():
+            for path in (self.path / str(version)).iterdir():
                 path.unlink(missing_ok=True)
-            sync_folder(self._aside / str(version))
-            sync_folder(self._aside)
+            sync_folder(self.path / str(version))
+            sync_folder(self.path)
 
     def _write_notice(self, notice: SetAside) -> None:
-        replace_file(self._aside / "notice.json", json.dumps(asdict(notice)).encode(), durable=True)
+        replace_file(self.path / "notice.json", json.dumps(asdict(notice)).encode(), durable=True)
 
     def _replace_live(self, foreign: Collection[int], live: int | None, head: int) -> None:
         """The lock is held. A version that was held back until an offset of another log is not held any longer."""
         try:
-            before = self.live()
+            before = self.folder.live()
         except CorruptSnapshot:
             return
         if before is None:
             return
         previous = 0 if before.previous in foreign else before.previous
         if before.version not in foreign:
-            self._set_live(replace(before, previous=previous, held_until=min(before.held_until, head)), durable=True)
+            self.folder.set_live(
+                replace(before, previous=previous, held_until=min(before.held_until, head)), durable=True
+            )
         elif live is not None:
-            self._set_live(LiveVersion(live, previous=previous if previous != live else 0), durable=True)
+            self.folder.set_live(LiveVersion(live, previous=previous if previous != live else 0), durable=True)
         else:
-            (self.folder / "LIVE").unlink(missing_ok=True)
+            (self.folder.path / "LIVE").unlink(missing_ok=True)
 
 
 def find_foreign(manifests: Sequence[Manifest], head: int, digests: dict[int, str]) -> list[Manifest]:

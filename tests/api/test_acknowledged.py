@@ -67,7 +67,7 @@ def test_a_roll_back_is_acknowledged_where_no_file_can_be_opened_after_it(
         monkeypatch.setattr(model.live, "refresh", fail)
         answer = client.post(f"{ROOT}:rollback", json={"version": version, "freeze": True})
         assert answer.status_code == 200, answer.text
-        assert model.snapshots.frozen() is not None
+        assert model.snapshots.control.frozen() is not None
     assert "the version is swapped in later" in caplog.messages
 
 

@@ -59,7 +59,7 @@ def test_an_encoder_that_was_tuned_on_a_file_is_in_use_before_the_same_file_is_l
     loaded = run_online("load", "orders.csv", "--label", "drink", "--processes", "1", cwd=folder)
     assert loaded.returncode == 0, loaded.stderr
     again = Workspace(Settings(state=folder / "state", models=(spec,)))
-    (base,) = again.snapshots("bar").base().manifests()
+    (base,) = again.snapshots("bar").base().folder.manifests()
     assert base.recipe == recipe("classifier", again.options(spec))
     again.store.close()
 

@@ -137,7 +137,7 @@ class ExpiryScene(Scene):
 
     def damage_versions(self, since: int = 0) -> None:
         """Damage every version from one on, as a broken disk does."""
-        for version in self.snapshots.versions():
-            for path in (self.snapshots.folder / str(version)).glob("*.safetensors") if version >= since else ():
+        for version in self.snapshots.folder.versions():
+            for path in (self.snapshots.folder.path / str(version)).glob("*.safetensors") if version >= since else ():
                 path.unlink()  # a file may have a hard link in another version
                 path.write_bytes(b"damaged")

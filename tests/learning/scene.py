@@ -71,9 +71,9 @@ class Scene:
             self.learner.step()
 
     def live_until(self) -> int:
-        live = self.snapshots.live()
+        live = self.snapshots.folder.live()
         assert live is not None
-        return self.snapshots.manifest(live.version).learned_until
+        return self.snapshots.folder.manifest(live.version).learned_until
 
     def fingerprint(self) -> str:
         return self.learner.training.model.fingerprint()

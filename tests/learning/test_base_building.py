@@ -148,7 +148,11 @@ def test_a_base_is_continued_by_the_next_one(create: CreateScene) -> None:
     scene.at = NOW + timedelta(days=40)
     scene.expire()
     second = scene.base()
-    assert second is not None and second.learned_until == 30 and scene.snapshots.base().versions() == [second.version]
+    assert (
+        second is not None
+        and second.learned_until == 30
+        and scene.snapshots.base().folder.versions() == [second.version]
+    )
     assert second.metrics["events"] == 30
     scene.damage_versions()
     scene.learner = scene.start_learner()
@@ -213,7 +217,7 @@ def test_what_is_not_learned_does_not_expire(create: CreateScene) -> None:
     scene.remove()
     assert scene.kinds() == ["label"] * 4
     scene.expire()
-    scene.snapshots.freeze(Freeze("2030-01-01", "a test"))
+    scene.snapshots.control.freeze(Freeze("2030-01-01", "a test"))
     for n in range(4, 8):
         scene.give(make_vector(n), OLD)
     scene.at = NOW + timedelta(days=2)
@@ -261,7 +265,7 @@ def test_other_options_learn_what_is_left_and_say_so_once(
         left.give(make_vector(n), YOUNG)
     left.catch_up()
     assert scene.learner.training.missing_until == 15
-    assert scene.snapshots.manifests()[0].metrics["missing_until"] == 15
+    assert scene.snapshots.folder.manifests()[0].metrics["missing_until"] == 15
     assert scene.fingerprint() == left.fingerprint()
     caplog.clear()
     scene.learner = scene.start_learner()
@@ -279,7 +283,7 @@ def test_a_damaged_base_is_said_and_not_replaced(create: CreateScene, caplog: py
     scene.expire()
     base, before = scene.base(), scene.fingerprint()
     assert base is not None
-    for path in (scene.snapshots.base().folder / str(base.version)).glob("*.safetensors"):
+    for path in (scene.snapshots.base().folder.path / str(base.version)).glob("*.safetensors"):
         path.write_bytes(b"damaged")
     scene.learner = scene.start_learner()
     assert scene.fingerprint() == before, "the durable snapshots are whole"
@@ -302,7 +306,7 @@ def test_a_snapshot_from_before_a_removed_retraction_is_not_resumed_from(create:
         each.give(make_vector(0), YOUNG)
         each.give(make_vector(1), YOUNG)
         each.catch_up()
-    old = scene.snapshots.manifests()[0].version
+    old = scene.snapshots.folder.manifests()[0].version
     for each in (control, scene):
         each.retract("e0")
         each.give(make_vector(2), NOW + timedelta(days=20))
@@ -327,7 +331,7 @@ def test_many_versions_of_other_options_do_not_push_out_the_base(create: CreateS
     for n in range(20, 60):
         scene.give(make_vector(n), YOUNG)
         scene.learn()
-    scene.snapshots.prune()
+    scene.snapshots.retention.prune()
     scene.options = own
     scene.learner = scene.start_learner()
     assert scene.learner.training.missing_until == 0

@@ -39,8 +39,8 @@ def test_a_learner_that_merges_sums_has_the_hash_of_one_that_saw_the_events(scen
     scene.learn(*events[:20], sums_event("device 1", events[20:40]), sums_event("device 2", events[40:]))
     assert scene.fingerprint() == central_fingerprint(events)
     assert scene.live_until() == 22
-    live = scene.snapshots.live()
-    assert live is not None and scene.snapshots.manifest(live.version).state_sha256 == scene.fingerprint()
+    live = scene.snapshots.folder.live()
+    assert live is not None and scene.snapshots.folder.manifest(live.version).state_sha256 == scene.fingerprint()
 
 
 def test_sums_that_arrive_twice_are_learned_once(scene: Scene) -> None:

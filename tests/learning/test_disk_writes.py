@@ -51,7 +51,7 @@ def restart(scene: Scene) -> Scene:
 
 
 def durable_versions(scene: Scene) -> list[int]:
-    return [manifest.version for manifest in scene.snapshots.manifests() if manifest.durable]
+    return [manifest.version for manifest in scene.snapshots.folder.manifests() if manifest.durable]
 
 
 def test_learning_and_publishing_go_on_while_the_disk_stands_still(busy_scene: Scene, disk: Disk) -> None:
@@ -94,8 +94,8 @@ def test_a_version_that_the_disk_refuses_is_followed_by_one_with_new_files(busy_
     newest = durable_versions(busy_scene)[0]
     assert newest > refused
     assert busy_scene.learner.publisher.durable_until == 2
-    files = {path.name: path.stat().st_ino for path in (busy_scene.snapshots.folder / str(refused)).iterdir()}
-    for path in (busy_scene.snapshots.folder / str(newest)).glob("*.*"):
+    files = {path.name: path.stat().st_ino for path in (busy_scene.snapshots.folder.path / str(refused)).iterdir()}
+    for path in (busy_scene.snapshots.folder.path / str(newest)).glob("*.*"):
         assert path.stat().st_ino != files[path.name], "a hard link to a file that may not be on the disk"
 
 
@@ -105,7 +105,7 @@ def test_a_durable_version_that_a_loss_of_power_emptied_is_passed_over(busy_scen
     whole = busy_scene.learner.publisher.durable_until
     busy_scene.learn(*vector_events(3, 3))
     busy_scene.learner.save()
-    for path in (busy_scene.snapshots.folder / str(durable_versions(busy_scene)[0])).iterdir():
+    for path in (busy_scene.snapshots.folder.path / str(durable_versions(busy_scene)[0])).iterdir():
         path.unlink()  # not written in place: older versions share the file
         path.touch()
     learner = busy_scene.start_learner()
@@ -124,18 +124,18 @@ def test_a_live_version_that_a_loss_of_power_emptied_is_replaced_without_new_fee
     scene.learn(*vector_events(6))
     if is_durable:
         scene.learner.save()
-    live = scene.snapshots.live()
+    live = scene.snapshots.folder.live()
     assert live is not None
-    damaged = scene.snapshots.folder / str(live.version) / "weights.safetensors"
+    damaged = scene.snapshots.folder.path / str(live.version) / "weights.safetensors"
     damaged.unlink()
     damaged.touch()
     scene.snapshots = scene.workspace.snapshots("m")  # as a new process
     restart(scene)
     scene.learn()
     assert scene.learner.training.learned_until == scene.live_until() == 6
-    replaced = scene.snapshots.live()
+    replaced = scene.snapshots.folder.live()
     assert replaced is not None and replaced.version > live.version
-    scene.snapshots.load(replaced.version)
+    scene.snapshots.folder.load(replaced.version)
 
 
 def test_a_version_that_a_killed_learner_left_beside_the_disk_is_followed_by_one_on_it(
@@ -144,14 +144,14 @@ def test_a_version_that_a_killed_learner_left_beside_the_disk_is_followed_by_one
     busy_scene.learn(*vector_events(3))
     busy_scene.learner.save()
     left = durable_versions(busy_scene)[0]
-    assert busy_scene.snapshots.is_on_disk(left)
-    (busy_scene.snapshots.folder / str(left) / "on-disk").unlink()
+    assert busy_scene.snapshots.folder.is_on_disk(left)
+    (busy_scene.snapshots.folder.path / str(left) / "on-disk").unlink()
     busy_scene.learner = busy_scene.start_learner(waits_for_disk=False)
     assert busy_scene.learner.training.learned_until == 3
     assert busy_scene.learner.publisher.durable_until == -1
     busy_scene.learner.save()
     newest = durable_versions(busy_scene)[0]
-    assert newest > left and busy_scene.snapshots.is_on_disk(newest)
+    assert newest > left and busy_scene.snapshots.folder.is_on_disk(newest)
     assert busy_scene.learner.publisher.durable_until == 3
 
 
@@ -160,13 +160,13 @@ def test_a_refused_version_is_followed_by_one_that_goes_live_in_its_place(busy_s
     busy_scene.learn(*vector_events(2))
     disk.is_broken = False
     written = busy_scene.learner.publish(durable=True, replaces=True)
-    assert written is not None and busy_scene.snapshots.is_on_disk(written.version)
-    live = busy_scene.snapshots.live()
+    assert written is not None and busy_scene.snapshots.folder.is_on_disk(written.version)
+    live = busy_scene.snapshots.folder.live()
     assert live is not None and live.version == written.version
 
 
 def test_the_newest_version_on_the_disk_outlives_any_number_of_others(busy_scene: Scene, disk: Disk) -> None:
-    busy_scene.snapshots.retain = 2
+    busy_scene.snapshots.retention.retain = 2
     busy_scene.learn(*vector_events(1))
     busy_scene.learner.save()
     safe = durable_versions(busy_scene)[0]
@@ -175,5 +175,5 @@ def test_the_newest_version_on_the_disk_outlives_any_number_of_others(busy_scene
         busy_scene.learn(*vector_events(1, number))
         busy_scene.learner.publisher.settle_disk_write()
     assert len(durable_versions(busy_scene)) > 3
-    busy_scene.snapshots.prune()
+    busy_scene.snapshots.retention.prune()
     assert safe in durable_versions(busy_scene)

@@ -439,7 +439,7 @@ def test_a_killed_learner_raises_the_same_alarms_and_stores_each_once(
         (a.offset, a.what) for a in uninterrupted.monitor.alarms
     ]
     assert stored and rows[-len(stored) :] == stored
-    assert scene.snapshots.manifests()[0].metrics["drift_alarms"] == len(rows)
+    assert scene.snapshots.folder.manifests()[0].metrics["drift_alarms"] == len(rows)
 
 
 def test_the_version_that_adapted_goes_live_past_the_gate(create_scene: CreateScene, log: list[Entry]) -> None:
@@ -447,4 +447,4 @@ def test_the_version_that_adapted_goes_live_past_the_gate(create_scene: CreateSc
     scene.learner = scene.start_learner(drift="act")
     for start in range(0, SWAPPED_AT + 100, 50):
         scene.learn(*(entry.event for entry in log[start : start + 50]))
-    assert scene.snapshots.manifests()[0].learned_until == SWAPPED_AT + 100
+    assert scene.snapshots.folder.manifests()[0].learned_until == SWAPPED_AT + 100

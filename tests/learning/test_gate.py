@@ -173,10 +173,10 @@ def mislabelled_events(count: int) -> list[Event]:
 
 def test_a_worse_snapshot_is_not_published_and_the_refusal_is_recorded(scene: Scene) -> None:
     scene.learn(*vector_events(400))
-    good = scene.snapshots.live()
+    good = scene.snapshots.folder.live()
     scene.learner.batch = 1_000
     scene.learn(*mislabelled_events(900))
-    assert scene.snapshots.live() == good
+    assert scene.snapshots.folder.live() == good
     rows = scene.workspace.store.read(lambda connection: load_rejections(connection, "m", 10))
     assert [(row.since, row.until, row.times) for row in rows] == [(1_300, 1_300, 1)]
     assert "held-out answers it has" in rows[0].reason
@@ -213,14 +213,14 @@ def test_learning_continues_and_a_recovered_snapshot_is_published(scene: Scene) 
 
 def test_after_a_rollback_the_gate_compares_with_the_live_version(scene: Scene) -> None:
     scene.learn(*vector_events(400))
-    live = scene.snapshots.live()
+    live = scene.snapshots.folder.live()
     assert live is not None
     scene.learner.batch = 1_000
     restarted = scene.start_learner()  # a restarted learner has to load the live version
     restarted.batch = 1_000
     scene.learner = restarted
     scene.learn(*mislabelled_events(900))
-    assert scene.snapshots.live() == live
+    assert scene.snapshots.folder.live() == live
 
 
 def test_a_version_of_another_recipe_is_not_compared(scene: Scene) -> None:
@@ -257,14 +257,14 @@ def test_a_snapshot_that_loses_a_golden_question_is_not_published(scene: Scene) 
         golden_questions=(golden_question("a", 1), golden_question("b", 2)), durable_every_s=1e9
     )
     scene.learn(*vector_events(20))  # no version answered the questions before, so none is lost
-    good = scene.snapshots.live()
+    good = scene.snapshots.folder.live()
     scene.learner.batch = 1_000
     scene.learn(*(vector_event(f"w{n}", "b" if n % 2 else "a", n) for n in range(40, 60)))
-    assert scene.snapshots.live() != good
-    good = scene.snapshots.live()
+    assert scene.snapshots.folder.live() != good
+    good = scene.snapshots.folder.live()
     swapped = [Event(f"s{n}", "label", golden_question("a", 1).features, "b") for n in range(400)]
     scene.learn(*swapped)
-    assert scene.snapshots.live() == good
+    assert scene.snapshots.folder.live() == good
     rows = scene.workspace.store.read(lambda connection: load_rejections(connection, "m", 10))
     assert rows[0].reason == "the golden question '[1]' would no longer get 'a'"
 

@@ -43,25 +43,25 @@ EVENTS = {"classifier": vector_events, "river": table_events}
 
 
 def test_a_new_learner_publishes_a_first_version_that_has_learned_nothing(scene: Scene) -> None:
-    assert scene.snapshots.versions() == [1]
+    assert scene.snapshots.folder.versions() == [1]
     assert scene.live_until() == 0
 
 
 def test_an_appended_event_is_learned_published_and_live(scene: Scene) -> None:
     scene.learn(*vector_events(10))
     assert scene.live_until() == 10
-    assert scene.snapshots.manifests()[0].state_sha256 == scene.fingerprint_without()
+    assert scene.snapshots.folder.manifests()[0].state_sha256 == scene.fingerprint_without()
 
 
 def test_the_manifest_counts_right_answers(scene: Scene) -> None:
     scene.learn(*vector_events(10))
     counts = {"events": 10, "rated": 10, "right": 5, "drift_alarms": 0}
-    assert scene.snapshots.manifests()[0].metrics.items() >= counts.items()
+    assert scene.snapshots.folder.manifests()[0].metrics.items() >= counts.items()
 
 
 def test_the_manifest_names_the_determinism_domain(scene: Scene) -> None:
     scene.learn(*vector_events(3))
-    assert scene.snapshots.manifests()[0].determinism_domain == determinism_domain("cpu")
+    assert scene.snapshots.folder.manifests()[0].determinism_domain == determinism_domain("cpu")
 
 
 def test_a_tower_retracts_by_a_replay_and_resumes_within_a_micro_batch(create_scene: CreateScene) -> None:
@@ -76,7 +76,7 @@ def test_a_tower_retracts_by_a_replay_and_resumes_within_a_micro_batch(create_sc
 def test_the_manifest_of_a_regressor_counts_no_right_answers(create_scene: CreateScene) -> None:
     scene = create_scene("regressor", {**VECTOR, "target_scale": 64.0})
     scene.learn(*(replace(event, label="7.5", choice="7.0") for event in vector_events(10)))
-    metrics = scene.snapshots.manifests()[0].metrics
+    metrics = scene.snapshots.folder.manifests()[0].metrics
     assert (metrics["events"], metrics["rated"], set(metrics)) == (10, 10, {"events", "rated", "noise", "drift_alarms"})
 
 
@@ -91,12 +91,12 @@ def test_a_learner_restarted_between_durable_snapshots_ends_in_the_same_state(
     assert scene.learner.training.learned_until == 20  # the first publication is always durable
     scene.learn(*make_events(1, 20))
     scene.learn(*make_events(14, 21))
-    published = scene.snapshots.manifests()[0].version
+    published = scene.snapshots.folder.manifests()[0].version
     scene.learner = scene.start_learner()
     assert scene.learner.training.learned_until == 21
     scene.learn(*make_events(5, 35))
     assert scene.fingerprint() == scene.fingerprint_without()
-    assert scene.snapshots.manifests()[0].version > published
+    assert scene.snapshots.folder.manifests()[0].version > published
     assert scene.live_until() == 40
 
 
@@ -105,7 +105,7 @@ def test_a_state_that_takes_long_to_write_is_written_less_often(scene: Scene) ->
     scene.learner = scene.start_learner(clock=lambda: float(next(seconds)))
     for number in range(12):
         scene.learn(*vector_events(1, number))
-    durable = [manifest.durable for manifest in scene.snapshots.manifests()]
+    durable = [manifest.durable for manifest in scene.snapshots.folder.manifests()]
     assert 2 < sum(durable) < len(durable)
     assert scene.live_until() == 12
 
@@ -190,9 +190,9 @@ def test_retracting_an_unlearned_event_changes_nothing(scene: Scene) -> None:
 
 def test_after_a_rollback_only_a_newly_learned_version_goes_live(scene: Scene) -> None:
     scene.learn(*vector_events(5))
-    old = scene.snapshots.manifests()[0].version
+    old = scene.snapshots.folder.manifests()[0].version
     scene.learn(*vector_events(5, 5))
-    scene.snapshots.roll_back(old, scene.learner.recipe)
+    scene.snapshots.control.roll_back(old, scene.learner.recipe)
     scene.learner = scene.start_learner()
     scene.learner.step()
     assert scene.live_until() == 5
@@ -219,8 +219,8 @@ def test_restored_options_are_live_again_without_a_new_event(tmp_path: Path) -> 
     other.learn(*vector_events(1, 12))
     other.workspace.store.close()
     restored = Scene(tmp_path)
-    live = restored.snapshots.live()
-    assert live is not None and restored.snapshots.manifest(live.version).recipe == restored.learner.recipe
+    live = restored.snapshots.folder.live()
+    assert live is not None and restored.snapshots.folder.manifest(live.version).recipe == restored.learner.recipe
     restored.workspace.store.close()
 
 
@@ -238,9 +238,9 @@ def test_an_event_refused_under_other_options_is_learned_if_possible(tmp_path: P
 def test_a_missing_or_damaged_live_file_is_written_again_at_the_next_start(scene: Scene) -> None:
     scene.learn(*vector_events(5))
     for damage in (None, "nonsense", "999"):
-        (scene.snapshots.folder / "LIVE").unlink()
+        (scene.snapshots.folder.path / "LIVE").unlink()
         if damage is not None:
-            (scene.snapshots.folder / "LIVE").symlink_to(damage)
+            (scene.snapshots.folder.path / "LIVE").symlink_to(damage)
         scene.learner = scene.start_learner()
         assert scene.live_until() == 5
 
@@ -274,16 +274,16 @@ def test_a_log_of_another_encoder_is_not_learned(create_scene: CreateScene) -> N
 def test_with_another_encoder_no_version_is_published_until_the_log_is_learned(create_scene: CreateScene) -> None:
     scene = create_scene(options={})
     scene.learn(*text_events(12))
-    before = scene.snapshots.live()
+    before = scene.snapshots.folder.live()
     scene.workspace.store.submit(lambda c: begin_move(c, "m", "f" * 64, 12)).result()
     scene.options = {"encoder": "f" * 64}
     scene.learner = scene.start_learner(batch=5)
     for _ in range(2):
         scene.learner.step()
-        assert scene.snapshots.live() == before
+        assert scene.snapshots.folder.live() == before
     scene.learner.step()
-    live = scene.snapshots.live()
-    assert live is not None and scene.snapshots.manifest(live.version).recipe == scene.learner.recipe
+    live = scene.snapshots.folder.live()
+    assert live is not None and scene.snapshots.folder.manifest(live.version).recipe == scene.learner.recipe
     assert scene.live_until() == 12
 
 
@@ -312,7 +312,7 @@ def test_all_events_that_break_the_model_are_refused_and_the_others_learned(
 def test_old_versions_are_pruned_while_learning(scene: Scene) -> None:
     for n in range(70):
         scene.learn(*vector_events(1, n))
-    assert len(scene.snapshots.versions()) <= 2 * 20 + 32
+    assert len(scene.snapshots.folder.versions()) <= 2 * 20 + 32
 
 
 def test_the_state_does_not_depend_on_batches() -> None:
@@ -328,7 +328,7 @@ def test_the_state_does_not_depend_on_batches() -> None:
 
 def test_an_unfinished_action_of_the_guard_is_completed_at_the_next_start(scene: Scene) -> None:
     scene.learn(*vector_events(10))
-    good = scene.snapshots.live()
+    good = scene.snapshots.folder.live()
     assert good is not None
     scene.learn(*vector_events(10, start=10))
     row = QuarantineRow(
@@ -344,9 +344,9 @@ def test_an_unfinished_action_of_the_guard_is_completed_at_the_next_start(scene:
     )
     assert scene.workspace.store.submit(lambda connection: begin(connection, row)).result()
     scene.start_learner()
-    assert scene.snapshots.frozen() is None  # a model without a guard is not frozen
+    assert scene.snapshots.control.frozen() is None  # a model without a guard is not frozen
     for _ in range(2):  # the second start changes nothing
         scene.start_learner(guard="all")
-        frozen, live = scene.snapshots.frozen(), scene.snapshots.live()
+        frozen, live = scene.snapshots.control.frozen(), scene.snapshots.folder.live()
         assert frozen is not None and frozen.reason == "the guard: worse"
         assert live is not None and live.version == good.version

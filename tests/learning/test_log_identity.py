@@ -72,10 +72,10 @@ def more_events(request: pytest.FixtureRequest) -> int:
 
 def set_labels(scene: Scene) -> int:
     """Label the version that learned 20 events and the newest; return the newest."""
-    manifests = scene.snapshots.manifests()
+    manifests = scene.snapshots.folder.manifests()
     old = next(each.version for each in manifests if each.learned_until == 20)
-    scene.snapshots.set_label("stable", LabelTarget(old))
-    scene.snapshots.set_label("canary", LabelTarget(manifests[0].version, 5))
+    scene.snapshots.labels.set("stable", LabelTarget(old))
+    scene.snapshots.labels.set("canary", LabelTarget(manifests[0].version, 5))
     return manifests[0].version
 
 
@@ -84,9 +84,9 @@ def check_that_the_log_is_learned(scene: Scene, head: int) -> None:
     assert scene.stream.head() == head
     assert scene.live_until() == head
     assert scene.fingerprint() == scene.fingerprint_without()
-    assert scene.snapshots.manifests()[0].state_sha256 == scene.fingerprint()
+    assert scene.snapshots.folder.manifests()[0].state_sha256 == scene.fingerprint()
     digests = {entry.offset: entry.digest for entry in scene.stream.read(0, 1_000)}
-    for manifest in scene.snapshots.manifests():
+    for manifest in scene.snapshots.folder.manifests():
         assert manifest.log_digest == digests.get(manifest.learned_until, "")
 
 
@@ -106,14 +106,14 @@ def test_a_log_that_is_replaced_under_a_running_learner_is_noticed_and_learned(
     scene.learner = scene.start_learner()
     scene.learn()
     check_that_the_log_is_learned(scene, 20 + more_events)
-    notice = scene.snapshots.find_set_aside()
+    notice = scene.snapshots.aside.find()
     assert notice is not None and notice.learned_again and newest in notice.versions
     assert (notice.learned_until, notice.head, notice.labels) == (40, 20 + more_events, ("canary",))
-    assert list(scene.snapshots.labels()) == ["stable"]
+    assert list(scene.snapshots.labels.read()) == ["stable"]
     assert "snapshots set aside" in [each.message for each in caplog.records if each.levelno == logging.ERROR]
     scene.learn(*vector_events(5, 200))
     check_that_the_log_is_learned(scene, 25 + more_events)
-    assert scene.snapshots.manifests()[0].version > newest
+    assert scene.snapshots.folder.manifests()[0].version > newest
 
 
 def test_an_older_backup_under_newer_snapshots_is_noticed_at_start(tmp_path: Path, more_events: int) -> None:
@@ -128,7 +128,7 @@ def test_an_older_backup_under_newer_snapshots_is_noticed_at_start(tmp_path: Pat
     restored = Scene(tmp_path)
     restored.learn(*vector_events(more_events, 100))
     check_that_the_log_is_learned(restored, 20 + more_events)
-    assert list(restored.snapshots.labels()) == ["stable"]
+    assert list(restored.snapshots.labels.read()) == ["stable"]
     restored.workspace.store.close()
 
 
@@ -151,7 +151,7 @@ def test_a_new_database_under_old_snapshots_is_noticed_although_the_same_events_
     same.learner = same.start_learner()
     same.learn()
     check_that_the_log_is_learned(same, 30)
-    notice = same.snapshots.find_set_aside()
+    notice = same.snapshots.aside.find()
     assert notice is not None and notice.learned_until == 30
     same.workspace.store.close()
 
@@ -211,7 +211,7 @@ def test_a_learner_that_runs_starts_again_by_itself(
             scene.stream.append(event)
         until(lambda: scene.live_until() == 30, what="a version of all events")
         backup.bring_back()
-        until(lambda: scene.snapshots.find_set_aside() is not None, what="the notice")
+        until(lambda: scene.snapshots.aside.find() is not None, what="the notice")
         for event in vector_events(7, 200):
             scene.stream.append(event)
         until(lambda: scene.live_until() == 17, what="a version of the older log")
@@ -219,7 +219,7 @@ def test_a_learner_that_runs_starts_again_by_itself(
         stop.set()
         thread.join()
     assert "started again" in [each.message for each in caplog.records if each.levelno == logging.ERROR]
-    assert scene.snapshots.manifests()[0].state_sha256 == scene.fingerprint_without()
+    assert scene.snapshots.folder.manifests()[0].state_sha256 == scene.fingerprint_without()
 
 
 def test_a_frozen_model_notices_it_too_and_answers_as_one_that_learned_nothing_of_the_other_log(
@@ -228,23 +228,23 @@ def test_a_frozen_model_notices_it_too_and_answers_as_one_that_learned_nothing_o
     backup = SqliteBackup(scene, tmp_path)
     backup.keep()
     scene.learn(*vector_events(10))
-    scene.snapshots.freeze(Freeze("2026-01-01T00:00:00+00:00", "a test"))
+    scene.snapshots.control.freeze(Freeze("2026-01-01T00:00:00+00:00", "a test"))
     backup.bring_back()
     scene.start_learner()
-    live = scene.snapshots.live()
+    live = scene.snapshots.folder.live()
     assert live is None or scene.live_until() == 0
-    notice = scene.snapshots.find_set_aside()
+    notice = scene.snapshots.aside.find()
     assert notice is not None and notice.learned_until == 10
 
 
 def test_a_version_held_back_until_an_offset_of_the_other_log_is_held_no_longer(scene: Scene, tmp_path: Path) -> None:
     backup = SqliteBackup(scene, tmp_path)
     scene.learn(*vector_events(10))
-    old = scene.snapshots.manifests()[0].version
+    old = scene.snapshots.folder.manifests()[0].version
     scene.learn(*vector_events(5, 10))
     backup.keep()
     scene.learn(*vector_events(50, 15))
-    scene.snapshots.roll_back(old, scene.learner.recipe)
+    scene.snapshots.control.roll_back(old, scene.learner.recipe)
     backup.bring_back()
     scene.learner = scene.start_learner()
     assert scene.live_until() == 10
@@ -273,16 +273,16 @@ def test_few_versions_are_kept_aside_and_their_numbers_are_not_used_again(scene:
     backup.keep()
     for n in range(25):
         scene.learn(*vector_events(1, n))
-    newest = scene.snapshots.manifests()[0].version
+    newest = scene.snapshots.folder.manifests()[0].version
     backup.bring_back()
     scene.learner = scene.start_learner()
-    aside = scene.snapshots.folder / "set-aside"
+    aside = scene.snapshots.folder.path / "set-aside"
     kept = sorted(int(path.name) for path in aside.iterdir() if path.name.isdigit())
     assert len(kept) == 20 and kept[-1] == newest
-    scene.snapshots.forget_set_aside()
-    assert scene.snapshots.find_set_aside() is None and not list(aside.glob("*/*"))
+    scene.snapshots.aside.forget()
+    assert scene.snapshots.aside.find() is None and not list(aside.glob("*/*"))
     scene.learn(*vector_events(1, 200))
-    assert scene.snapshots.versions() == [1, newest + 1]
+    assert scene.snapshots.folder.versions() == [1, newest + 1]
 
 
 def test_a_text_model_learns_the_other_log_before_it_answers_again(create_scene: CreateScene, tmp_path: Path) -> None:

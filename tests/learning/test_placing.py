@@ -69,7 +69,7 @@ def test_the_learner_limits_itself_on_every_device_that_a_model_or_a_member_uses
 
 
 def has_learned(snapshots: Snapshots, of: str) -> bool:
-    return snapshots.live_until(of) == 3
+    return snapshots.folder.live_until(of) == 3
 
 
 def test_several_models_learn_on_several_devices_and_the_report_says_where(tmp_path: Path) -> None:

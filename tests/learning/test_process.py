@@ -62,7 +62,10 @@ def test_a_model_too_large_for_the_device_is_learned_on_the_cpu(
     learner = threading.Thread(target=run_learner, args=(workspace, spec, "meta", stop))
     learner.start()
     try:
-        until(lambda: workspace.snapshots("m").live_until(recipe_hash) == 3, what="a version that learned everything")
+        until(
+            lambda: workspace.snapshots("m").folder.live_until(recipe_hash) == 3,
+            what="a version that learned everything",
+        )
     finally:
         stop.set()
         learner.join()

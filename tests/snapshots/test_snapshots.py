@@ -23,7 +23,7 @@ def snapshots(tmp_path: Path) -> Snapshots:
 
 
 def live_version(snapshots: Snapshots) -> int | None:
-    live = snapshots.live()
+    live = snapshots.folder.live()
     return None if live is None else live.version
 
 
@@ -42,13 +42,13 @@ def state(value: float, revision: int | None = None) -> dict[str, Part]:
 
 
 def publish(snapshots: Snapshots, version: int, durable: bool = False, value: float = 1.0) -> Manifest:
-    return snapshots.publish(state(value, revision=1), manifest(version, version * 10, durable))
+    return snapshots.publisher.publish(state(value, revision=1), manifest(version, version * 10, durable))
 
 
 def test_a_published_snapshot_is_live_and_loads_unchanged(snapshots: Snapshots) -> None:
     written = publish(snapshots, 1, value=0.5)
     assert live_version(snapshots) == 1
-    loaded = snapshots.load(1)
+    loaded = snapshots.folder.load(1)
     assert loaded.manifest == written
     assert set(loaded.parts) == {"weights", "old"}
     np.testing.assert_array_equal(loaded.parts["weights"].tensors["w"], np.full((2, 3), 0.5, np.float32))
@@ -56,156 +56,156 @@ def test_a_published_snapshot_is_live_and_loads_unchanged(snapshots: Snapshots) 
 
 def test_a_learner_loads_all_parts(snapshots: Snapshots) -> None:
     publish(snapshots, 1)
-    assert set(snapshots.load(1, serving_only=False).parts) == {"weights", "old", "statistics"}
+    assert set(snapshots.folder.load(1, serving_only=False).parts) == {"weights", "old", "statistics"}
 
 
 def test_non_contiguous_tensors_are_written_correctly(snapshots: Snapshots) -> None:
     transposed = np.arange(6, dtype=np.float32).reshape(2, 3).T
-    snapshots.publish({"weights": Part({"w": transposed}, serving=True)}, manifest(1, 1))
-    np.testing.assert_array_equal(snapshots.load(1).parts["weights"].tensors["w"], transposed)
+    snapshots.publisher.publish({"weights": Part({"w": transposed}, serving=True)}, manifest(1, 1))
+    np.testing.assert_array_equal(snapshots.folder.load(1).parts["weights"].tensors["w"], transposed)
 
 
 def test_an_unchanged_part_is_a_hard_link_to_the_earlier_file(snapshots: Snapshots) -> None:
     for version in (1, 2, 3):
         publish(snapshots, version, value=version)
-    inodes = {(snapshots.folder / str(version) / "old.safetensors").stat().st_ino for version in (1, 2, 3)}
+    inodes = {(snapshots.folder.path / str(version) / "old.safetensors").stat().st_ino for version in (1, 2, 3)}
     assert len(inodes) == 1
-    first = snapshots.load(2)
-    assert snapshots.load(3, known=first).parts["old"] is first.parts["old"]
+    first = snapshots.folder.load(2)
+    assert snapshots.folder.load(3, known=first).parts["old"] is first.parts["old"]
 
 
 def test_a_snapshot_with_a_changed_byte_is_refused(snapshots: Snapshots) -> None:
     publish(snapshots, 1)
-    path = snapshots.folder / "1" / "weights.safetensors"
+    path = snapshots.folder.path / "1" / "weights.safetensors"
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
     with pytest.raises(CorruptSnapshot, match="weights does not match its sha256"):
-        snapshots.load(1)
+        snapshots.folder.load(1)
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", "null", '{"version": "x"}', '{"files": null}'])
 def test_a_damaged_manifest_is_refused(snapshots: Snapshots, damage: str) -> None:
     publish(snapshots, 1)
-    (snapshots.folder / "1" / "manifest.json").write_text(damage)
+    (snapshots.folder.path / "1" / "manifest.json").write_text(damage)
     with pytest.raises(CorruptSnapshot):
-        snapshots.load(1)
+        snapshots.folder.load(1)
 
 
 def test_a_missing_file_is_damage_and_a_missing_version_is_not_found(snapshots: Snapshots) -> None:
     publish(snapshots, 1)
-    (snapshots.folder / "1" / "weights.safetensors").unlink()
+    (snapshots.folder.path / "1" / "weights.safetensors").unlink()
     with pytest.raises(CorruptSnapshot):
-        snapshots.load(1)
+        snapshots.folder.load(1)
     with pytest.raises(NotFound, match="no version 7"):
-        snapshots.load(7)
+        snapshots.folder.load(7)
 
 
 def test_learning_resumes_from_the_newest_undamaged_durable_version(snapshots: Snapshots) -> None:
     publish(snapshots, 1, durable=True)
     publish(snapshots, 2, durable=True)
     publish(snapshots, 3)
-    (snapshots.folder / "2" / "statistics.safetensors").write_bytes(b"")
-    assert [loaded.manifest.version for loaded in snapshots.durable("r")] == [1]
-    assert list(snapshots.durable("another recipe")) == []
+    (snapshots.folder.path / "2" / "statistics.safetensors").write_bytes(b"")
+    assert [loaded.manifest.version for loaded in snapshots.folder.durable("r")] == [1]
+    assert list(snapshots.folder.durable("another recipe")) == []
 
 
 def test_a_rollback_moves_live_and_records_how_far_learning_was(snapshots: Snapshots) -> None:
     for version in (1, 2, 3):
         publish(snapshots, version)
-    assert snapshots.roll_back(1, "r").version == 1
-    live = snapshots.live()
+    assert snapshots.control.roll_back(1, "r").version == 1
+    live = snapshots.folder.live()
     assert live is not None and (live.version, live.held_until) == (1, 30)
-    assert snapshots.next_version() == 4
+    assert snapshots.folder.next_version() == 4
 
 
 def test_the_last_rollback_is_known_after_newer_versions_went_live_again(snapshots: Snapshots) -> None:
     for version in (1, 2, 3):
         publish(snapshots, version)
-    assert snapshots.last_roll_back() is None
-    snapshots.roll_back(1, "r")
+    assert snapshots.control.last_roll_back() is None
+    snapshots.control.roll_back(1, "r")
     publish(snapshots, 4)
-    assert (live_version(snapshots), snapshots.last_roll_back()) == (4, LastRollBack(1, 10, 30))
-    snapshots.roll_back(2, "r")
-    assert snapshots.last_roll_back() == LastRollBack(2, 20, 40)
-    (snapshots.folder / "ROLLED_BACK").write_text("{")
-    assert snapshots.last_roll_back() is None
+    assert (live_version(snapshots), snapshots.control.last_roll_back()) == (4, LastRollBack(1, 10, 30))
+    snapshots.control.roll_back(2, "r")
+    assert snapshots.control.last_roll_back() == LastRollBack(2, 20, 40)
+    (snapshots.folder.path / "ROLLED_BACK").write_text("{")
+    assert snapshots.control.last_roll_back() is None
 
 
 def test_a_rollback_is_over_once_the_newest_version_is_gone_forward_to(snapshots: Snapshots) -> None:
     for version in (1, 2, 3):
         publish(snapshots, version)
-    snapshots.roll_back(1, "r")
-    snapshots.roll_back(3, "r")
-    assert snapshots.last_roll_back() is None
+    snapshots.control.roll_back(1, "r")
+    snapshots.control.roll_back(3, "r")
+    assert snapshots.control.last_roll_back() is None
 
 
 def test_a_rollback_to_a_damaged_version_changes_nothing(snapshots: Snapshots) -> None:
     publish(snapshots, 1)
     publish(snapshots, 2)
-    (snapshots.folder / "1" / "weights.safetensors").write_bytes(b"nonsense")
+    (snapshots.folder.path / "1" / "weights.safetensors").write_bytes(b"nonsense")
     with pytest.raises(CorruptSnapshot):
-        snapshots.roll_back(1, "r")
+        snapshots.control.roll_back(1, "r")
     assert live_version(snapshots) == 2
 
 
 def test_pruning_keeps_the_newest_the_durable_and_the_live_versions(snapshots: Snapshots) -> None:
-    snapshots.retain = 2
+    snapshots.retention.retain = 2
     for version in range(1, 11):
         publish(snapshots, version, durable=version in (2, 4, 6))
-    snapshots.roll_back(1, "r")
-    snapshots.prune()
-    assert snapshots.versions() == [1, 4, 6, 9, 10]
+    snapshots.control.roll_back(1, "r")
+    snapshots.retention.prune()
+    assert snapshots.folder.versions() == [1, 4, 6, 9, 10]
 
 
 def test_a_version_number_is_never_used_twice(snapshots: Snapshots) -> None:
-    snapshots.retain = 2
+    snapshots.retention.retain = 2
     for version in range(1, 8):
         publish(snapshots, version)
-    snapshots.prune()
-    assert snapshots.next_version() == 8
+    snapshots.retention.prune()
+    assert snapshots.folder.next_version() == 8
 
 
 def test_a_version_that_waits_for_the_disk_is_seen_when_it_is_there_or_not_at_all(
     snapshots: Snapshots, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(snapshots, 1)
-    assert not snapshots.is_on_disk(1)
+    assert not snapshots.folder.is_on_disk(1)
 
     def refuse(path: Path) -> None:
-        assert not (snapshots.folder / "2").exists()
+        assert not (snapshots.folder.path / "2").exists()
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as broken:
         broken.setattr("online.snapshots.publish.sync_file", refuse)
         with pytest.raises(Unavailable, match="version 2 of m could not be written: Input/output error"):
-            snapshots.publish(state(2.0), manifest(2, 20, True), waits=True)
-    assert (live_version(snapshots), snapshots.versions()) == (1, [1])
-    snapshots.publish(state(2.0), manifest(2, 20, True), waits=True)
-    assert live_version(snapshots) == 2 and snapshots.is_on_disk(2)
+            snapshots.publisher.publish(state(2.0), manifest(2, 20, True), waits=True)
+    assert (live_version(snapshots), snapshots.folder.versions()) == (1, [1])
+    snapshots.publisher.publish(state(2.0), manifest(2, 20, True), waits=True)
+    assert live_version(snapshots) == 2 and snapshots.folder.is_on_disk(2)
 
 
 def test_a_failed_publication_leaves_nothing(snapshots: Snapshots) -> None:
     publish(snapshots, 1)
-    (snapshots.folder / "2").mkdir()
-    (snapshots.folder / "2" / "in the way").touch()
+    (snapshots.folder.path / "2").mkdir()
+    (snapshots.folder.path / "2" / "in the way").touch()
     with pytest.raises(Unavailable, match="version 2 of m could not be written"):
         publish(snapshots, 2)
     assert live_version(snapshots) == 1
-    assert not list(snapshots.folder.glob(".2*"))
+    assert not list(snapshots.folder.path.glob(".2*"))
 
 
 def test_a_concurrent_reader_sees_only_complete_versions(snapshots: Snapshots, tmp_path: Path) -> None:
     done, seen = threading.Event(), set()
 
     def read() -> None:
-        reader = Snapshots(snapshots.folder, "m", Wakeup(tmp_path / "bell"))
+        reader = Snapshots(snapshots.folder.path, "m", Wakeup(tmp_path / "bell"))
         while not done.is_set():
-            live = reader.live()
+            live = reader.folder.live()
             if live is None:
                 continue
             try:
-                loaded = reader.load(live.version)
+                loaded = reader.folder.load(live.version)
             except NotFound:
                 continue  # pruned between the two reads
             assert float(loaded.parts["weights"].tensors["w"][0, 0]) == loaded.manifest.version
@@ -216,25 +216,25 @@ def test_a_concurrent_reader_sees_only_complete_versions(snapshots: Snapshots, t
     for version in range(1, 200):
         publish(snapshots, version, value=version)
         if version % 10 == 0:
-            snapshots.prune()
+            snapshots.retention.prune()
     done.set()
     thread.join()
     assert len(seen) > 3
 
 
 def set_aside(snapshots: Snapshots, *versions: int, live: int | None = None) -> SetAside:
-    return snapshots.set_aside(SetAside("2026-01-01", "another log", versions, 10 * versions[-1], 15), live)
+    return snapshots.aside.move(SetAside("2026-01-01", "another log", versions, 10 * versions[-1], 15), live)
 
 
 def test_versions_that_are_set_aside_are_kept_but_neither_live_nor_labelled(snapshots: Snapshots) -> None:
     for version in (1, 2, 3):
         publish(snapshots, version)
-        snapshots.set_label(f"v{version}", LabelTarget(version))
+        snapshots.labels.set(f"v{version}", LabelTarget(version))
     notice = set_aside(snapshots, 2, 3, live=1)
-    assert (snapshots.versions(), live_version(snapshots), list(snapshots.labels())) == ([1], 1, ["v1"])
-    assert notice.labels == ("v2", "v3") and snapshots.find_set_aside() == notice
-    assert (snapshots.folder / "set-aside" / "3" / "weights.safetensors").exists()
-    assert snapshots.next_version() == 4
+    assert (snapshots.folder.versions(), live_version(snapshots), list(snapshots.labels.read())) == ([1], 1, ["v1"])
+    assert notice.labels == ("v2", "v3") and snapshots.aside.find() == notice
+    assert (snapshots.folder.path / "set-aside" / "3" / "weights.safetensors").exists()
+    assert snapshots.folder.next_version() == 4
     publish(snapshots, 4)
     assert live_version(snapshots) == 4
 
@@ -242,27 +242,33 @@ def test_versions_that_are_set_aside_are_kept_but_neither_live_nor_labelled(snap
 def test_setting_aside_is_completed_after_a_kill(snapshots: Snapshots) -> None:
     for version in (1, 2, 3):
         publish(snapshots, version)
-    (snapshots.folder / "set-aside").mkdir()
-    (snapshots.folder / "3").rename(snapshots.folder / "set-aside" / "3")  # one is moved, and LIVE names it still
+    (snapshots.folder.path / "set-aside").mkdir()
+    (snapshots.folder.path / "3").rename(
+        snapshots.folder.path / "set-aside" / "3"
+    )  # one is moved, and LIVE names it still
     set_aside(snapshots, 1, 2)
-    notice = snapshots.find_set_aside()
+    notice = snapshots.aside.find()
     assert notice is not None and notice.versions == (1, 2, 3)
-    assert sorted(path.name for path in (snapshots.folder / "set-aside").iterdir() if path.is_dir()) == ["1", "2", "3"]
-    assert (snapshots.versions(), snapshots.live(), snapshots.next_version()) == ([], None, 4)
+    assert sorted(path.name for path in (snapshots.folder.path / "set-aside").iterdir() if path.is_dir()) == [
+        "1",
+        "2",
+        "3",
+    ]
+    assert (snapshots.folder.versions(), snapshots.folder.live(), snapshots.folder.next_version()) == ([], None, 4)
 
 
 def test_versions_that_were_set_aside_are_deleted_and_the_notice_says_so(snapshots: Snapshots) -> None:
     for version in (1, 2, 3):
         publish(snapshots, version)
     set_aside(snapshots, 2, 3, live=1)
-    assert snapshots.list_set_aside() == [2, 3]
-    snapshots.delete_set_aside()
-    notice = snapshots.find_set_aside()
+    assert snapshots.aside.versions() == [2, 3]
+    snapshots.aside.delete()
+    notice = snapshots.aside.find()
     assert notice is not None and notice.deleted and notice.versions == (2, 3)
-    assert snapshots.list_set_aside() == [] and snapshots.next_version() == 4
-    assert not list(snapshots.folder.glob("set-aside/*/*"))
-    snapshots.mark_learned_again(15)
-    notice = snapshots.find_set_aside()
+    assert snapshots.aside.versions() == [] and snapshots.folder.next_version() == 4
+    assert not list(snapshots.folder.path.glob("set-aside/*/*"))
+    snapshots.aside.mark_learned_again(15)
+    notice = snapshots.aside.find()
     assert notice is not None and notice.deleted and notice.learned_again
 
 
@@ -283,23 +289,23 @@ def test_a_kill_while_versions_are_deleted_never_frees_their_numbers(
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(Path, "unlink", unlink)
-        snapshots.forget_set_aside()
-    assert snapshots.next_version() == 3 and snapshots.list_set_aside() == [2]
-    snapshots.forget_set_aside()
-    assert (snapshots.next_version(), snapshots.list_set_aside(), snapshots.find_set_aside()) == (3, [], None)
+        snapshots.aside.forget()
+    assert snapshots.folder.next_version() == 3 and snapshots.aside.versions() == [2]
+    snapshots.aside.forget()
+    assert (snapshots.folder.next_version(), snapshots.aside.versions(), snapshots.aside.find()) == (3, [], None)
 
 
 @pytest.mark.parametrize("damage", ["", "5", "[]", "{}", '{"versions": 1, "labels": 2}'])
 def test_a_damaged_notice_is_no_notice(snapshots: Snapshots, damage: str) -> None:
     publish(snapshots, 1)
     set_aside(snapshots, 1)
-    (snapshots.folder / "set-aside" / "notice.json").write_text(damage)
-    assert snapshots.find_set_aside() is None
+    (snapshots.folder.path / "set-aside" / "notice.json").write_text(damage)
+    assert snapshots.aside.find() is None
 
 
 def test_live_is_a_link_to_the_version(snapshots: Snapshots) -> None:
     publish(snapshots, 1)
-    assert str((snapshots.folder / "LIVE").readlink()) == "1"
+    assert str((snapshots.folder.path / "LIVE").readlink()) == "1"
 
 
 @pytest.mark.parametrize("damage", ["a file", "-1", "x", "../1", "1,held_until=", "1,held_until=x", "9" * 30])
@@ -307,12 +313,14 @@ def test_a_damaged_live_link_is_reported_and_the_next_publication_replaces_it(
     snapshots: Snapshots, damage: str
 ) -> None:
     publish(snapshots, 1)
-    (snapshots.folder / "LIVE").unlink()
-    (snapshots.folder / "LIVE").touch() if damage == "a file" else (snapshots.folder / "LIVE").symlink_to(damage)
+    (snapshots.folder.path / "LIVE").unlink()
+    (snapshots.folder.path / "LIVE").touch() if damage == "a file" else (snapshots.folder.path / "LIVE").symlink_to(
+        damage
+    )
     with pytest.raises(CorruptSnapshot, match="LIVE"):
-        snapshots.live()
-    assert snapshots.live_until("r") == -1
-    publish(snapshots, snapshots.next_version())
+        snapshots.folder.live()
+    assert snapshots.folder.live_until("r") == -1
+    publish(snapshots, snapshots.folder.next_version())
     assert live_version(snapshots) == 2
 
 
@@ -320,8 +328,8 @@ def test_a_concurrent_publication_does_not_undo_a_rollback(snapshots: Snapshots)
     publish(snapshots, 1)
     publish(snapshots, 2)
     concurrent = manifest(3, 20)  # it has learned no more than the version that was live when it was created
-    snapshots.roll_back(1, "r")
-    snapshots.publish(state(3.0), concurrent)
+    snapshots.control.roll_back(1, "r")
+    snapshots.publisher.publish(state(3.0), concurrent)
     assert live_version(snapshots) == 1
     publish(snapshots, 4)
     assert live_version(snapshots) == 4
@@ -330,8 +338,8 @@ def test_a_concurrent_publication_does_not_undo_a_rollback(snapshots: Snapshots)
 def test_a_rollback_to_a_version_with_other_options_is_refused(snapshots: Snapshots) -> None:
     publish(snapshots, 1)
     with pytest.raises(Conflict, match="other options"):
-        snapshots.roll_back(1, "another recipe")
-    snapshots.publish(state(2.0), manifest(2, 3, recipe="another recipe"))
+        snapshots.control.roll_back(1, "another recipe")
+    snapshots.publisher.publish(state(2.0), manifest(2, 3, recipe="another recipe"))
     assert live_version(snapshots) == 2, "the live version has another recipe, so a publication replaces it"
 
 
@@ -341,7 +349,7 @@ def test_a_rollback_to_a_version_with_other_options_is_refused(snapshots: Snapsh
 def test_an_invalid_label_is_refused_for_every_caller(snapshots: Snapshots, name: str, percent: float) -> None:
     publish(snapshots, 1)
     with pytest.raises(BadInput):
-        snapshots.set_label(name, LabelTarget(1, percent))
-    assert snapshots.labels() == {}
-    snapshots.set_label("canary", LabelTarget(1, 5))
-    assert snapshots.labels() == {"canary": LabelTarget(1, 5)}
+        snapshots.labels.set(name, LabelTarget(1, percent))
+    assert snapshots.labels.read() == {}
+    snapshots.labels.set("canary", LabelTarget(1, 5))
+    assert snapshots.labels.read() == {"canary": LabelTarget(1, 5)}

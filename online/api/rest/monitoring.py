@@ -57,7 +57,7 @@ async def list_drift(model: ModelDep) -> Response:
 def describe_changes(model: ModelRuntime, ratings: Ratings) -> list[dict[str, object]]:
     """Slow the first time: it reads manifests."""
     recipe, live = model.live.encoder_config.recipe, model.live.current.version
-    before = [model.snapshots.newest_before(offset, recipe, live) for offset in ratings.suspect_from]
+    before = [model.snapshots.folder.newest_before(offset, recipe, live) for offset in ratings.suspect_from]
     return [describe_change(*pair, ratings) for pair in zip(ratings.changes, before, strict=True)]
 
 

@@ -63,8 +63,8 @@ async def list_versions(
     Where there are more, `next_before` is the value of `before` that gives the next page. The live version is in
     `live_version`, whichever page is asked for.
     """
-    page = await asyncio.to_thread(model.snapshots.page, limit, before)
-    live, names = model.live.current.version, await asyncio.to_thread(model.snapshots.names)
+    page = await asyncio.to_thread(model.snapshots.folder.page, limit, before)
+    live, names = model.live.current.version, await asyncio.to_thread(model.snapshots.labels.names)
     versions = [
         describe_version(each, each.version == live, names.get(each.version, ()), model.live.state_of(each.version))
         for each in page.manifests
@@ -106,7 +106,7 @@ async def compare_versions(
     Both versions are loaded and answer now, without draws of a policy. The same question asked twice is one. Numbers that differ
     by one percent at most are the same answer.
     """
-    number = await asyncio.to_thread(model.snapshots.resolve, version)
+    number = await asyncio.to_thread(model.snapshots.labels.resolve, version)
     earlier = await asyncio.to_thread(find_earlier, model, number, since)
     found = await model.comparison.compare(number, earlier, questions)
     return json_response(describe_changes(found), headers=live_headers(model))
@@ -116,10 +116,10 @@ def find_earlier(model: ModelRuntime, version: int, since: str | None) -> int:
     """The version to compare with. Raises NotFound and CorruptSnapshot."""
     snapshots, recipe = model.snapshots, model.live.encoder_config.recipe
     if since is not None:
-        return snapshots.resolve(since)
-    created_at = datetime.fromisoformat(snapshots.manifest(version).created_at)
-    hour_before = snapshots.newest_until((created_at - timedelta(hours=1)).isoformat(), recipe, version)
-    previous = max((each for each in snapshots.versions() if each < version), default=None)
+        return snapshots.labels.resolve(since)
+    created_at = datetime.fromisoformat(snapshots.folder.manifest(version).created_at)
+    hour_before = snapshots.folder.newest_until((created_at - timedelta(hours=1)).isoformat(), recipe, version)
+    previous = max((each for each in snapshots.folder.versions() if each < version), default=None)
     if hour_before is None and previous is None:
         raise NotFound(f"{model.spec.name} keeps no version before version {version} to compare it with")
     return hour_before or previous or version
@@ -157,9 +157,11 @@ async def roll_back(request: Request, model: ModelDep, runtime: RuntimeDep) -> R
     With `freeze`, the model also stops to learn, in one act, so that the version stays live until the model is thawed.
     """
     parsed = await read_body_as(request, RollbackRequest, runtime.settings)
-    version = await asyncio.to_thread(model.snapshots.resolve, str(parsed.version))
+    version = await asyncio.to_thread(model.snapshots.labels.resolve, str(parsed.version))
     frozen = Freeze(now(), parsed.reason) if parsed.freeze else None
-    manifest = await asyncio.to_thread(model.snapshots.roll_back, version, model.live.encoder_config.recipe, frozen)
+    manifest = await asyncio.to_thread(
+        model.snapshots.control.roll_back, version, model.live.encoder_config.recipe, frozen
+    )
     await follow(refresh(model), "the version is swapped in")
     await record_action(request, "roll_back", model.spec.name, f"version {version}", freeze=parsed.freeze)
     content = {"version": str(manifest.version), "learned_until": manifest.learned_until}
@@ -174,8 +176,8 @@ async def set_label(request: Request, model: ModelDep, label: str, runtime: Runt
     its answers are compared and not sent.
     """
     parsed = await read_body_as(request, LabelRequest, runtime.settings)
-    target = LabelTarget(await asyncio.to_thread(model.snapshots.resolve, str(parsed.version)), parsed.percent)
-    await asyncio.to_thread(model.snapshots.set_label, label, target)
+    target = LabelTarget(await asyncio.to_thread(model.snapshots.labels.resolve, str(parsed.version)), parsed.percent)
+    await asyncio.to_thread(model.snapshots.labels.set, label, target)
     await follow(model.live.refresh_others(), "the labels are read")
     details = {"label": label, "percent": target.percent}
     await record_action(request, "label_version", model.spec.name, f"version {target.version}", **details)
@@ -185,7 +187,7 @@ async def set_label(request: Request, model: ModelDep, label: str, runtime: Runt
 @router.delete("/v1/models/{model}/version_labels/{label}", "operate", status_code=204)
 async def delete_label(request: Request, model: ModelDep, label: str) -> Response:
     """Delete a version label. The version stays as long as retention keeps it."""
-    await asyncio.to_thread(model.snapshots.delete_label, label)
+    await asyncio.to_thread(model.snapshots.labels.delete, label)
     await follow(model.live.refresh_others(), "the labels are read")
     await record_action(request, "delete_version_label", model.spec.name, label=label)
     return Response(status_code=204)
@@ -207,7 +209,7 @@ async def freeze(request: Request, model: ModelDep, runtime: RuntimeDep) -> Resp
     """Stop learning until the model is thawed. Feedback is still accepted, and waits in the log."""
     parsed = await read_body_as(request, FreezeRequest, runtime.settings)
     frozen = Freeze(now(), parsed.reason)
-    await asyncio.to_thread(model.snapshots.freeze, frozen)
+    await asyncio.to_thread(model.snapshots.control.freeze, frozen)
     await follow(model.live.refresh_others(), "the labels are read")
     await record_action(request, "freeze", model.spec.name)
     return json_response(asdict(frozen))
@@ -221,7 +223,7 @@ async def thaw(request: Request, model: ModelDep) -> Response:
         raise Conflict(
             f"the rollback guard froze {model.spec.name}: end its quarantine first, with the outcome learned or dropped"
         )
-    await asyncio.to_thread(model.snapshots.thaw, model.live.encoder_config.recipe)
+    await asyncio.to_thread(model.snapshots.control.thaw, model.live.encoder_config.recipe)
     await follow(refresh(model), "the version is swapped in")
     await record_action(request, "thaw", model.spec.name)
     return Response(status_code=204)
@@ -241,7 +243,7 @@ async def end_quarantine(request: Request, model: ModelDep, runtime: RuntimeDep)
     """End the quarantine: its feedback is learned after all, or dropped and un-learned exactly. Learning resumes."""
     parsed = await read_body_as(request, EndQuarantine, runtime.settings)
     row = await model.end_quarantine(parsed.outcome)
-    await asyncio.to_thread(model.snapshots.thaw, model.live.encoder_config.recipe, parsed.outcome == "dropped")
+    await asyncio.to_thread(model.snapshots.control.thaw, model.live.encoder_config.recipe, parsed.outcome == "dropped")
     await follow(refresh(model), "the version is swapped in")
     await record_action(
         request, "end_quarantine", model.spec.name, name_offset(row.since), outcome=parsed.outcome, until=row.until

@@ -82,7 +82,7 @@ def learn_everything(workspace: Workspace) -> None:
     """Learn every model's log to its end, as a learner does. Raises SetupError for a model that is frozen."""
 
     for model in workspace.settings.models:
-        if workspace.snapshots(model.name).frozen() is not None:
+        if workspace.snapshots(model.name).control.frozen() is not None:
             raise SetupError(
                 f"{model.name} is frozen, so what the user taught it cannot be un-learned now: `online thaw` it, and "
                 "start the service or this command again; the erasure goes on then"

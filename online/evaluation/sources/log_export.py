@@ -115,10 +115,10 @@ def read_log(store: Store, model: str, head: int) -> Iterator[dict[str, Any]]:
 
 def find_feature_epoch(workspace: Workspace, model: ModelSettings) -> str:
     snapshots = workspace.snapshots(model.name)
-    live = snapshots.live()
+    live = snapshots.folder.live()
     if live is None:
         return create(model.kind, workspace.options(model)).feature_epoch()
-    return snapshots.manifest(live.version).feature_epoch
+    return snapshots.folder.manifest(live.version).feature_epoch
 
 
 def open_output(path: Path, suffix: str) -> Any:

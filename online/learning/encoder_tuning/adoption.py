@@ -225,7 +225,7 @@ def wait_for_version(workspace: Workspace, model: ModelSettings, tick: Progress)
     """
     wanted = recipe(model.kind, workspace.options(model))
     snapshots, until = workspace.snapshots(model.name), time.monotonic() + LEARNER_TIMEOUT_S
-    with closing(snapshots.wakeup.listen()) as wakeup:
+    with closing(snapshots.folder.wakeup.listen()) as wakeup:
         while (version := find_live_version(snapshots, wanted)) is None:
             tick("waiting for the learner", 0, 1)
             lock = try_learner_lock(workspace)
@@ -243,9 +243,9 @@ def wait_for_version(workspace: Workspace, model: ModelSettings, tick: Progress)
 
 def find_live_version(snapshots: Snapshots, wanted: str) -> int | None:
     """Return the live version if it is of this recipe."""
-    if snapshots.live_until(wanted) < 0:
+    if snapshots.folder.live_until(wanted) < 0:
         return None
-    live = snapshots.live()
+    live = snapshots.folder.live()
     return live.version if live else None
 
 

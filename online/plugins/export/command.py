@@ -98,7 +98,7 @@ def export_answers(
     forms = list(FORMATS.values()) if format == ALL else [find_format(format)]
     with open_workspace(settings) as workspace:
         check_kind(spec.kind, spec.options)
-        number = workspace.snapshots(spec.name).resolve(version)
+        number = workspace.snapshots(spec.name).labels.resolve(version)
         folder = pick_folder(out, spec, number, format)
 
         def work(tick: "Progress") -> list[Outcome]:
@@ -120,7 +120,7 @@ def export_learner_file(settings: Settings, spec: ModelSettings, version: str, o
 
     with open_workspace(settings) as workspace:
         files = LearnerFiles(workspace, version_loader(workspace, spec))
-        file = asyncio.run(files.load(workspace.snapshots(spec.name).resolve(version)))
+        file = asyncio.run(files.load(workspace.snapshots(spec.name).labels.resolve(version)))
     folder = pick_folder(out, spec, file.version, LEARNER)
     with written_aside(folder) as aside:
         write_durably(aside / LEARNER_FILE, file.data)

@@ -100,7 +100,7 @@ class ExportFolder:
 
     def remove_gone(self) -> int:
         """Delete the entries of versions that are no longer kept, also unfinished ones, and all that were abandoned; return how many."""
-        present = {str(version) for version in self.snapshots.versions()}
+        present = {str(version) for version in self.snapshots.folder.versions()}
         unfinished = [*self._unfinished()]
         gone = [path for path in (*self._entries(), *unfinished) if version_of(path) not in present]
         abandoned = [path for path in unfinished if read_time(path) < self.clock() - ABANDONED_S]

@@ -72,12 +72,12 @@ class LearnerFiles:
 
     def _find_durable(self, version: int) -> int:
         snapshots = self.loader.snapshots
-        asked = snapshots.manifest(version)
+        asked = snapshots.folder.manifest(version)
         if asked.durable:
             return version
-        for number in reversed(snapshots.versions()):
+        for number in reversed(snapshots.folder.versions()):
             with suppress(NotFound, CorruptSnapshot):  # it was deleted just now, or is damaged
-                found = snapshots.manifest(number)
+                found = snapshots.folder.manifest(number)
                 if found.durable and (number < version or found.state_sha256 == asked.state_sha256):
                     return number
         raise NotFound(f"{snapshots.model} has no version until {version} whose sums are on the disk yet; try again")

@@ -18,7 +18,7 @@ def restore(workspace: Workspace, loader: VersionLoader, number: int) -> Restore
 
     Raises NotFound, CorruptSnapshot, or Conflict for a version of another kind or other options.
     """
-    loaded = loader.snapshots.load(number, serving_only=False)
+    loaded = loader.snapshots.folder.load(number, serving_only=False)
     manifest = loaded.manifest
     config = loader.find_config(manifest.recipe, any_encoder=True)
     if config is None:
@@ -42,7 +42,7 @@ def restore(workspace: Workspace, loader: VersionLoader, number: int) -> Restore
 
 def find_held_out(loader: VersionLoader, manifest: Manifest, options: Options) -> Sequence[tuple[bytes, str]]:
     """What the newest durable version until this one holds out: a version that is not durable keeps no examples."""
-    for loaded in loader.snapshots.durable(manifest.recipe):
+    for loaded in loader.snapshots.folder.durable(manifest.recipe):
         earlier = loaded.manifest
         if earlier.learned_until <= manifest.learned_until and earlier.feature_epoch == manifest.feature_epoch:
             model = create(loader.kind, options)

@@ -38,7 +38,7 @@ class VersionExports:
         return ExportFolder(self.workspace.exports(snapshots.model), snapshots)
 
     def _find_kept(self, version: int, form: ExportFormat) -> KeptExport | None:
-        return self.folder.find(self.loader.snapshots.manifest(version), form)
+        return self.folder.find(self.loader.snapshots.folder.manifest(version), form)
 
     def _find_or_export(self, version: int, form: ExportFormat) -> KeptExport:
         """Slow: a model of texts takes seconds."""
@@ -46,7 +46,7 @@ class VersionExports:
             if kept := self._find_kept(version, form):
                 return kept
             self.disk.check_room()
-            manifest = self.loader.snapshots.manifest(version)
+            manifest = self.loader.snapshots.folder.manifest(version)
             self.folder.keep(manifest, form, export(restore(self.workspace, self.loader, version), form))
             kept = self.folder.find(manifest, form)
         if kept is None:

@@ -131,7 +131,7 @@ class Scorers:
 
 def load_version(workspace: Workspace, spec: ModelSettings, number: int) -> PublishedVersion:
     """Restore a published version. Raises NotFound if it is not stored."""
-    loaded = workspace.snapshots(spec.name).load(number)
+    loaded = workspace.snapshots(spec.name).folder.load(number)
     model = create(spec.kind, list_every_candidate(spec.kind, workspace.options(spec)))
     model.restore(loaded.parts)
     return PublishedVersion(number, model, loaded.manifest.learned_until, loaded.manifest.feature_epoch)

@@ -64,8 +64,8 @@ async def load_model(runtime: Runtime, name: str, parameters: Mapping[str, Any])
             "load takes the parameters version and label"
         )
     if "label" in parameters:
-        version = await asyncio.to_thread(model.snapshots.resolve, str(parameters.get("version", LATEST)))
-        await asyncio.to_thread(model.snapshots.set_label, str(parameters["label"]), LabelTarget(version))
+        version = await asyncio.to_thread(model.snapshots.labels.resolve, str(parameters.get("version", LATEST)))
+        await asyncio.to_thread(model.snapshots.labels.set, str(parameters["label"]), LabelTarget(version))
         await model.live.refresh_others()
 
 

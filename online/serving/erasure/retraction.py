@@ -44,9 +44,9 @@ def retract(erasure: ModelErasure) -> bool:
 
 
 def note_state_before(erasure: ModelErasure) -> None:
-    live = erasure.snapshots.live()
+    live = erasure.snapshots.folder.live()
     if "before" not in erasure.counts and live is not None:
-        erasure.note(before=describe_state(erasure.snapshots.manifest(live.version)))
+        erasure.note(before=describe_state(erasure.snapshots.folder.manifest(live.version)))
 
 
 def retract_about(erasure: ModelErasure, predictions: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ def wait_until_unlearned(erasure: ModelErasure) -> bool:
     last, began = erasure.last_retraction, erasure.context.waiting_since
     durable = find_durable(erasure, last) if last else None
     waited_s = time.monotonic() - began.setdefault(erasure.key, time.monotonic())
-    is_frozen = erasure.snapshots.frozen() is not None
+    is_frozen = erasure.snapshots.control.frozen() is not None
     if last and durable is None and not is_frozen and waited_s < UNLEARN_WAIT_S:
         return False
     erasure.save("void", **({} if durable is None else {"unlearned": describe_state(durable)}))
@@ -50,8 +50,8 @@ def relearn(erasure: ModelErasure) -> bool:
     found = erasure.read(lambda connection: relearnings.find_relearning(connection, erasure.name, asked_at))
     proof: dict[str, Any] = {} if found is None else {"compared": describe_relearning(found)}
     snapshots = erasure.snapshots
-    older = [version for version in snapshots.versions() if version < durable.version]
-    names = sorted(name for name, each in snapshots.labels().items() if each.version < durable.version)
+    older = [version for version in snapshots.folder.versions() if version < durable.version]
+    names = sorted(name for name, each in snapshots.labels.read().items() if each.version < durable.version)
     erasure.save(
         "snapshots",
         after=describe_state(durable),
@@ -65,7 +65,7 @@ def relearn(erasure: ModelErasure) -> bool:
 def remove_snapshots(erasure: ModelErasure) -> bool:
     if erasure.context.is_making_report(erasure.name):
         return False
-    erasure.snapshots.remove_before(erasure.counts["after"]["version"])
+    erasure.snapshots.retention.remove_before(erasure.counts["after"]["version"])
     forget_exports(erasure)
     reports = files.remove_reports(erasure.context.workspace, erasure.name)
     erasure.save("set_aside", reports_removed=reports)
@@ -74,12 +74,12 @@ def remove_snapshots(erasure: ModelErasure) -> bool:
 
 def remove_set_aside(erasure: ModelErasure) -> bool:
     """Also where the present log has nothing of the user: the lost one may have had."""
-    if list_foreign(erasure, erasure.snapshots.manifests()):
+    if list_foreign(erasure, erasure.snapshots.folder.manifests()):
         return False
     if "set_aside_removed" not in erasure.counts:  # counted first: a process that is killed deletes the rest later
-        erasure.save("set_aside", set_aside_removed=len(erasure.snapshots.list_set_aside()))
+        erasure.save("set_aside", set_aside_removed=len(erasure.snapshots.aside.versions()))
         return True
-    erasure.snapshots.delete_set_aside()
+    erasure.snapshots.aside.delete()
     forget_exports(erasure)
     erasure.save(DONE)
     return True
@@ -92,8 +92,8 @@ def forget_exports(erasure: ModelErasure) -> None:
 
 def find_durable(erasure: ModelErasure, offset: int) -> Manifest | None:
     """Return the first durable version of the present log that has learned an offset and is on the disk."""
-    manifests = erasure.snapshots.manifests()
-    is_on_disk = erasure.snapshots.is_on_disk
+    manifests = erasure.snapshots.folder.manifests()
+    is_on_disk = erasure.snapshots.folder.is_on_disk
     durable = [each for each in manifests if each.learned_until >= offset and each.durable and is_on_disk(each.version)]
     foreign = {each.version for each in list_foreign(erasure, manifests)} if durable else set()
     ours = (each for each in durable if each.version not in foreign)

@@ -329,9 +329,9 @@ class BatchJob:
 
 def pin_version(snapshots: Snapshots) -> Pin:
     """A function that gives a version a label, so that it is not pruned."""
-    return lambda label, version: snapshots.set_label(label, LabelTarget(snapshots.resolve(version)))
+    return lambda label, version: snapshots.labels.set(label, LabelTarget(snapshots.labels.resolve(version)))
 
 
 def unpin_version(snapshots: Snapshots, spec: JobSpec) -> None:
     with suppress(NotFound):
-        snapshots.delete_label(spec.label)
+        snapshots.labels.delete(spec.label)

@@ -150,7 +150,7 @@ class BatchQueue:
         if busy is not None:
             raise Conflict(f"job {busy.id} writes to {request.output!r} already; choose another folder")
         snapshots = self.predictors[model].live.snapshots
-        snapshots.manifest(snapshots.resolve(str(request.version)))
+        snapshots.folder.manifest(snapshots.labels.resolve(str(request.version)))
         job = JobStatus(id=uuid4().hex, model=model, created_at=now(), state="waiting", **request.model_dump())
         self.records.save(job)
         return job

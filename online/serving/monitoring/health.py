@@ -141,7 +141,9 @@ class HealthCheck:
         stored = await self.read(load)
         older = None
         if ratings.fall_suspect_from is not None:
-            older = await asyncio.to_thread(snapshots.newest_before, ratings.fall_suspect_from, recipe, served.version)
+            older = await asyncio.to_thread(
+                snapshots.folder.newest_before, ratings.fall_suspect_from, recipe, served.version
+            )
         versions = NewestFacts(
             held.newest if held else served.version,
             learned_until,
@@ -160,7 +162,7 @@ class HealthCheck:
         learned_until = self.live.current.learned_until
         alarms = await self.read(partial(load_drift_alarms, model=self.model, count=NEWEST_ALARMS))
         noted_at = {describe_alarm(row): row.noted_at for row in alarms}
-        rolled_back = await asyncio.to_thread(self.live.snapshots.last_roll_back)
+        rolled_back = await asyncio.to_thread(self.live.snapshots.control.last_roll_back)
         ratings: Ratings = await self.curve.summarize(
             lambda counts: summarize_ratings(counts, learned_until, held, noted_at, rolled_back)
         )
@@ -187,16 +189,16 @@ def describe_alarm(row: DriftAlarmRow) -> Alarm:
 def find_held(snapshots: Snapshots) -> Held | None:
     """None while the newest version is live, or about to be."""
     try:
-        live = snapshots.live()
+        live = snapshots.folder.live()
     except CorruptSnapshot:
         return None
-    if live is None or live.held_until <= snapshots.read_learned_until(live.version):
+    if live is None or live.held_until <= snapshots.folder.read_learned_until(live.version):
         return None
-    newest = snapshots.versions()[-1]
+    newest = snapshots.folder.versions()[-1]
     if newest <= live.version:
         return None
     previous = live.previous if live.previous > live.version else 0
-    return Held(newest, snapshots.read_learned_until(newest), live.held_until, previous)
+    return Held(newest, snapshots.folder.read_learned_until(newest), live.held_until, previous)
 
 
 def summarize_ratings(

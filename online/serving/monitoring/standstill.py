@@ -68,7 +68,7 @@ class StandstillWatch:
         snapshots, held = self.live.snapshots, find_held(self.live.snapshots)
         learned_until = max(self.live.current.learned_until, held.learned_until if held else 0)
         is_frozen = self.live.frozen is not None
-        return Position(self.read_head(), learned_until, read_progress(snapshots.folder), is_frozen)
+        return Position(self.read_head(), learned_until, read_progress(snapshots.folder.path), is_frozen)
 
     def observe(self, position: Position) -> None:
         """Take a look into account, and report a change."""

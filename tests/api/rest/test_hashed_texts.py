@@ -29,7 +29,7 @@ def test_hashed_texts_are_learned_from_feedback(tmp_path: Path) -> None:
     workspace = app.state.runtime.workspace
     learn_everything(workspace)
     snapshots = workspace.snapshots("words")
-    manifest = snapshots.manifest(snapshots.live().version)
+    manifest = snapshots.folder.manifest(snapshots.folder.live().version)
     direct = Classifier(WORDS.options)
     direct.learn([Example(n, "label", hash_text(text), label) for n, (text, label) in enumerate(TAUGHT.items())])
     assert manifest.feature_epoch == HASHED_EPOCH

@@ -55,7 +55,9 @@ def learn(app: FastAPI) -> str:
     """Learn the log to its end; return the digest of what was learned."""
     workspace = app.state.runtime.workspace
     learn_everything(workspace)
-    return str(workspace.snapshots("chat").manifest(workspace.snapshots("chat").live().version).state_sha256)
+    return str(
+        workspace.snapshots("chat").folder.manifest(workspace.snapshots("chat").folder.live().version).state_sha256
+    )
 
 
 def in_force(app: FastAPI) -> list[tuple[Any, ...]]:

@@ -73,7 +73,7 @@ def learn(app: FastAPI) -> str:
     workspace = app.state.runtime.workspace
     learn_everything(workspace)
     snapshots = workspace.snapshots("vec")
-    return str(snapshots.manifest(snapshots.live().version).state_sha256)
+    return str(snapshots.folder.manifest(snapshots.folder.live().version).state_sha256)
 
 
 def status_of(client: TestClient, id: str) -> dict[str, Any]:

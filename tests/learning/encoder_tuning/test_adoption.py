@@ -56,9 +56,9 @@ def ignore_progress(what: str, done: int, of: int) -> None:
 
 def live_manifest(workspace: Workspace, name: str) -> Any:
     snapshots = workspace.snapshots(name)
-    current = snapshots.live()
+    current = snapshots.folder.live()
     assert current is not None
-    return snapshots.manifest(current.version)
+    return snapshots.folder.manifest(current.version)
 
 
 def write_encoder(workspace: Workspace) -> Path:

@@ -80,10 +80,10 @@ def wait_until_learned(workspace: Workspace) -> str:
     snapshots, options = workspace.snapshots("m"), workspace.options(SPEC)
 
     def has_learned() -> bool:
-        return any(each.durable and each.learned_until == COUNT for each in snapshots.manifests())
+        return any(each.durable and each.learned_until == COUNT for each in snapshots.folder.manifests())
 
     until(has_learned, timeout_s=60, what="a durable version of the whole log")
-    newest = next(iter(snapshots.durable(recipe(SPEC.kind, options))))
+    newest = next(iter(snapshots.folder.durable(recipe(SPEC.kind, options))))
     model = create(SPEC.kind, options)
     model.restore({name: part for name, part in newest.parts.items() if name not in OWN_PARTS})
     return model.fingerprint()

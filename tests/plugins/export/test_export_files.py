@@ -46,7 +46,7 @@ def snapshots(tmp_path: Path) -> Snapshots:
 
 
 def publish(snapshots: Snapshots, model: Model = VERSION.served.model, recipe: str = "r", durable: bool = True) -> None:
-    number = snapshots.next_version()
+    number = snapshots.folder.next_version()
     manifest = Manifest(
         snapshots.model,
         number,
@@ -59,7 +59,7 @@ def publish(snapshots: Snapshots, model: Model = VERSION.served.model, recipe: s
         recipe=recipe,
         durable=durable,
     )
-    snapshots.publish(model.state(), manifest)
+    snapshots.publisher.publish(model.state(), manifest)
 
 
 def exported(form: str = "onnx") -> Exported:
@@ -67,21 +67,21 @@ def exported(form: str = "onnx") -> Exported:
 
 
 def keep_all(folder: ExportFolder, snapshots: Snapshots) -> None:
-    for number in snapshots.versions():
-        folder.keep(snapshots.manifest(number), ONNX, exported())
+    for number in snapshots.folder.versions():
+        folder.keep(snapshots.folder.manifest(number), ONNX, exported())
 
 
 def find(folder: ExportFolder, snapshots: Snapshots, number: int) -> KeptExport | None:
-    return folder.find(snapshots.manifest(number), ONNX)
+    return folder.find(snapshots.folder.manifest(number), ONNX)
 
 
 def test_what_is_kept_is_found_with_its_manifest(tmp_path: Path, snapshots: Snapshots) -> None:
     folder, file = ExportFolder(tmp_path / "exports", snapshots), exported()
     assert find(folder, snapshots, 1) is None
-    folder.keep(snapshots.manifest(1), ONNX, file)
+    folder.keep(snapshots.folder.manifest(1), ONNX, file)
     kept = find(folder, snapshots, 1)
     assert kept is not None and kept.path.read_bytes() == file.data and kept.sha256 == file.manifest.sha256
-    assert folder.find(snapshots.manifest(1), TENSORS) is None and find(folder, snapshots, 2) is None
+    assert folder.find(snapshots.folder.manifest(1), TENSORS) is None and find(folder, snapshots, 2) is None
     assert not [path for path in (tmp_path / "exports").iterdir() if path.name.startswith(".")]
 
 
@@ -90,12 +90,12 @@ def test_an_entry_that_is_not_whole_is_not_found_and_written_again(
     tmp_path: Path, snapshots: Snapshots, name: str
 ) -> None:
     folder = ExportFolder(tmp_path / "exports", snapshots)
-    folder.keep(snapshots.manifest(1), ONNX, exported())
+    folder.keep(snapshots.folder.manifest(1), ONNX, exported())
     kept = find(folder, snapshots, 1)
     assert kept is not None
     kept.path.with_name(name).write_bytes(b"{}")
     assert find(folder, snapshots, 1) is None
-    folder.keep(snapshots.manifest(1), ONNX, exported())
+    folder.keep(snapshots.folder.manifest(1), ONNX, exported())
     assert find(folder, snapshots, 1) is not None
 
 
@@ -103,23 +103,23 @@ def test_the_entries_that_were_read_least_recently_go_first(tmp_path: Path, snap
     one = len(exported().data)
     folder = ExportFolder(tmp_path / "exports", snapshots, max_bytes=3 * one)
     for number in (1, 2):
-        folder.keep(snapshots.manifest(number), ONNX, exported())
+        folder.keep(snapshots.folder.manifest(number), ONNX, exported())
     for place, path in enumerate(sorted((tmp_path / "exports").iterdir())):
         os.utime(path, (place, place))
     assert find(folder, snapshots, 1) is not None  # read now, later than the other one
     folder = ExportFolder(tmp_path / "exports", snapshots, max_bytes=3 * one)
-    folder.keep(snapshots.manifest(3), ONNX, exported())
+    folder.keep(snapshots.folder.manifest(3), ONNX, exported())
     present = [number for number in (1, 2, 3) if find(folder, snapshots, number)]
     assert 3 in present and 2 not in present
     small = ExportFolder(tmp_path / "exports", snapshots, max_bytes=1)
-    small.keep(snapshots.manifest(2), ONNX, exported())
+    small.keep(snapshots.folder.manifest(2), ONNX, exported())
     assert [number for number in (1, 2, 3) if find(small, snapshots, number)] == [2]  # the newest is always kept
 
 
 def test_entries_of_versions_that_are_gone_are_deleted(tmp_path: Path, snapshots: Snapshots) -> None:
     folder = ExportFolder(tmp_path / "exports", snapshots)
     keep_all(folder, snapshots)
-    snapshots.remove_before(3)
+    snapshots.retention.remove_before(3)
     assert folder.remove_gone() == 2
     assert [path.name.partition("-")[0] for path in (tmp_path / "exports").iterdir()] == ["3"]
     assert ExportFolder(tmp_path / "nothing", snapshots).remove_gone() == 0
@@ -146,7 +146,7 @@ def test_what_a_killed_process_has_left_is_deleted_and_what_another_one_writes_i
 def test_an_unfinished_entry_of_a_version_that_is_gone_is_deleted_at_once(tmp_path: Path, snapshots: Snapshots) -> None:
     folder = ExportFolder(tmp_path / "exports", snapshots, clock=lambda: 1_000_000.0)
     gone, kept = leave_unfinished(folder, 1, 0), leave_unfinished(folder, 3, 0)
-    snapshots.remove_before(3)
+    snapshots.retention.remove_before(3)
     assert folder.remove_gone() == 1
     assert not gone.exists() and kept.exists()
 
@@ -158,18 +158,18 @@ def test_an_entry_that_an_erasure_deletes_while_it_is_written_is_not_kept(
 
     def write_and_erase(path: Path, data: bytes, durable: bool) -> None:
         write_file(path, data, durable=durable)
-        snapshots.remove_before(3)
+        snapshots.retention.remove_before(3)
         folder.remove_gone()
 
-    manifest = snapshots.manifest(1)
+    manifest = snapshots.folder.manifest(1)
     monkeypatch.setattr(files, "write_file", write_and_erase)
     folder.keep(manifest, ONNX, exported())
     assert not [*folder.folder.iterdir()]
 
 
 def test_a_version_that_is_deleted_while_it_is_exported_leaves_nothing(tmp_path: Path, snapshots: Snapshots) -> None:
-    folder, manifest = ExportFolder(tmp_path / "exports", snapshots), snapshots.manifest(1)
-    snapshots.remove_before(3)
+    folder, manifest = ExportFolder(tmp_path / "exports", snapshots), snapshots.folder.manifest(1)
+    snapshots.retention.remove_before(3)
     folder.keep(manifest, ONNX, exported())
     assert not list((tmp_path / "exports").iterdir())
 
@@ -222,7 +222,7 @@ def test_the_file_of_a_durable_version_is_its_own_and_another_version_with_its_s
     model = build(tmp_path)
     for durable in (False, True, True, False):
         publish_same(model, durable)
-    damaged = model.snapshots.folder / "4" / "manifest.json"
+    damaged = model.snapshots.folder.path / "4" / "manifest.json"
     damaged.write_bytes(b"{}")
 
     async def load_all() -> list[int]:

@@ -16,8 +16,8 @@ def test_a_version_that_is_not_durable_is_judged_on_what_the_durable_one_before_
     scene.learner.save()
     scene.learner.publisher.durable_every_s = 1e9
     scene.learn(*vector_events(20, 400))
-    live = scene.snapshots.live()
-    assert live is not None and not scene.snapshots.manifest(live.version).durable
+    live = scene.snapshots.folder.live()
+    assert live is not None and not scene.snapshots.folder.manifest(live.version).durable
     (spec,) = scene.workspace.settings.models
     loader = VersionLoader(
         spec.kind, ModelSource(scene.workspace, spec, EncoderCache(scene.workspace)), scene.snapshots

@@ -58,13 +58,13 @@ def test_the_state_is_byte_for_byte_that_of_a_run_without_them(
     statement = scene.erase()["models"]["m"]
     version = statement["after"]["version"]
     expected = state_without_user(scene.workspace, entries, statement["after"]["learned_until"])
-    found = scene.snapshots.load(version, serving_only=False)
+    found = scene.snapshots.folder.load(version, serving_only=False)
     assert found.manifest.state_sha256 == expected.model.fingerprint() == statement["after"]["state_sha256"]
     assert {name: as_bytes(part) for name, part in found.parts.items()} == {
         name: as_bytes(part) for name, part in expected.state().items()
     }
     assert statement["compared"]["is_same"] or not is_subtracted
-    assert scene.snapshots.versions()[0] == version, "the older ones are deleted"
+    assert scene.snapshots.folder.versions()[0] == version, "the older ones are deleted"
     scene.workspace.store.close()
 
 
@@ -77,15 +77,15 @@ def test_it_goes_on_only_from_versions_that_are_on_the_disk(tmp_path: Path) -> N
     while scene.work.advance(ID):
         pass
     scene.learn()
-    for note in scene.snapshots.folder.glob("[0-9]*/on-disk"):
+    for note in scene.snapshots.folder.path.glob("[0-9]*/on-disk"):
         note.unlink()
-    versions = scene.snapshots.versions()
+    versions = scene.snapshots.folder.versions()
     assert not scene.work.advance(ID), "no version that it may rely on"
-    assert scene.snapshots.versions() == versions
+    assert scene.snapshots.folder.versions() == versions
     scene.learn()
     statement = scene.erase()["models"]["m"]
     assert statement["after"]["version"] > versions[-1]
-    assert scene.snapshots.versions()[0] == statement["after"]["version"]
+    assert scene.snapshots.folder.versions()[0] == statement["after"]["version"]
     scene.workspace.store.close()
 
 
@@ -108,14 +108,14 @@ def test_versions_that_were_learned_from_a_lost_log_are_deleted_too(
     scene.lose(5)
     if is_noticed:
         scene.learn()
-        assert find_in_folder(scene.snapshots.folder / "set-aside", {"class": b"anna's own"})
+        assert find_in_folder(scene.snapshots.folder.path / "set-aside", {"class": b"anna's own"})
     statement = scene.erase()["models"]["m"]
     assert statement["set_aside_removed"] >= 1
     needles = {"class": b"anna's own", **{str(n): vector(n) for n in range(10, 15)}}
     assert not find_in_folder(tmp_path / "state", needles)
-    notice = scene.snapshots.find_set_aside()
+    notice = scene.snapshots.aside.find()
     assert notice is not None and notice.deleted and notice.versions
-    assert scene.snapshots.next_version() > max(notice.versions), "their numbers are not used again"
+    assert scene.snapshots.folder.next_version() > max(notice.versions), "their numbers are not used again"
     scene.workspace.store.close()
 
 
@@ -130,7 +130,7 @@ def test_an_erasure_that_is_killed_after_every_few_commits_ends_the_same(tmp_pat
     scene.learn()
     scene.lose(3)
     scene.learn()
-    entries, aside = scene.entries(), scene.snapshots.folder / "set-aside"
+    entries, aside = scene.entries(), scene.snapshots.folder.path / "set-aside"
     scene.workspace.store.close()
     needles = {"name": b"annasophia", "class": b"anna's own", **{str(n): vector(n) for n in range(1, 43, 3)}}
     assert find_in_folder(aside, needles)
@@ -151,9 +151,9 @@ def test_an_erasure_that_is_killed_after_every_few_commits_ends_the_same(tmp_pat
         assert child.exitcode == -9
     assert killed >= 8 and steps >= {"retract", "void", "relearn", "done"}
     opened = ErasureScene(open_workspace(tmp_path, "classifier", EXACT))
-    live = opened.snapshots.live()
+    live = opened.snapshots.folder.live()
     assert live is not None
-    manifest = opened.snapshots.manifest(live.version)
+    manifest = opened.snapshots.folder.manifest(live.version)
     expected = state_without_user(opened.workspace, entries, manifest.learned_until)
     assert manifest.state_sha256 == expected.model.fingerprint()
     opened.workspace.store.close()

@@ -45,7 +45,7 @@ class Scene:
 
     def publish(self, version: int) -> None:
         manifest = Manifest("m", version, None, version, "2026-01-01T00:00:00+00:00", "s", "", "e", "r", False)
-        self.snapshots.publish({"w": Part({"w": np.array([version])}, serving=True)}, manifest)
+        self.snapshots.publisher.publish({"w": Part({"w": np.array([version])}, serving=True)}, manifest)
 
     def write(self, name: str, content: bytes) -> Path:
         (self.folder / name).write_bytes(content)
@@ -233,7 +233,7 @@ def test_an_unreadable_input_is_refused_and_leaves_no_job(
         scene.write(name, content)
     with pytest.raises(BadInput, match=words):
         scene.job(scene.spec(name))
-    assert not list((scene.folder / "out").glob("*")) and not scene.snapshots.labels()
+    assert not list((scene.folder / "out").glob("*")) and not scene.snapshots.labels.read()
 
 
 # versions
@@ -247,16 +247,16 @@ def test_the_version_of_a_job_is_not_pruned_until_the_job_has_ended(scene: Scene
     job.close()  # as if the process was killed
     for version in range(3, 9):
         scene.publish(version)
-        scene.snapshots.prune()
-    assert scene.snapshots.versions() == [2, 7, 8]
+        scene.snapshots.retention.prune()
+    assert scene.snapshots.folder.versions() == [2, 7, 8]
     assert scene.run().version == 2
-    scene.snapshots.prune()
-    assert scene.snapshots.versions() == [7, 8] and not scene.snapshots.labels()
+    scene.snapshots.retention.prune()
+    assert scene.snapshots.folder.versions() == [7, 8] and not scene.snapshots.labels.read()
 
 
 @pytest.mark.parametrize(("name", "version"), [("1", 1), ("latest", 2), ("stable", 1)])
 def test_a_version_is_selected_by_its_number_or_by_a_label(scene: Scene, name: str, version: int) -> None:
-    scene.snapshots.set_label("stable", LabelTarget(1))
+    scene.snapshots.labels.set("stable", LabelTarget(1))
     scene.write("in.jsonl", lines(3))
     assert scene.run(scene.spec(version=name)).version == version
 
@@ -436,7 +436,7 @@ def test_opening_a_long_input_can_be_interrupted(scene: Scene, name: str) -> Non
 
     with pytest.raises(KeyboardInterrupt):
         BatchJob(scene.spec(name), scene.input_options, 1.0, pin_version(scene.snapshots), check)
-    assert not list((scene.folder / "out").iterdir()) and not scene.snapshots.labels()
+    assert not list((scene.folder / "out").iterdir()) and not scene.snapshots.labels.read()
 
 
 def test_an_invalid_job_raises_an_error_of_the_package(scene: Scene) -> None:

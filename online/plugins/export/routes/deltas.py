@@ -60,6 +60,6 @@ async def find_file(caller: Caller, model: ModelRuntime, version: str, format: s
     """The exported file of a version. Raises what the export of it raises."""
     if format == LEARNER:
         check_may_read_sums(caller, model)
-        number = await asyncio.to_thread(model.snapshots.resolve, version)
+        number = await asyncio.to_thread(model.snapshots.labels.resolve, version)
         return VersionFile.of_learner(await exports_of(model).learner_files.load(number))
     return VersionFile.of_export(await find_export(caller, model, version, format))

@@ -82,7 +82,7 @@ async def find_export(caller: Caller, model: ModelRuntime, version: str, format:
     check_scope(caller, form.scope, model.spec.name)
     if input_options(model.spec.kind, model.spec.options)["input"] == "table":
         check_may_read_sums(caller, model)
-    number = await asyncio.to_thread(model.snapshots.resolve, version)
+    number = await asyncio.to_thread(model.snapshots.labels.resolve, version)
     return await exports_of(model).versions.find(number, form)
 
 

@@ -29,7 +29,7 @@ router = Router()
 async def send_learner_file(request: Request, caller: Caller, model: ModelRuntime, version: str) -> Response:
     """Raises Forbidden, and what `LearnerFiles.load` raises."""
     check_may_read_sums(caller, model)
-    number = await asyncio.to_thread(model.snapshots.resolve, version)
+    number = await asyncio.to_thread(model.snapshots.labels.resolve, version)
     file = await exports_of(model).learner_files.load(number)
     return send_file(request, file.data, file.sha256, {"X-Model-Version": str(file.version)})
 
