@@ -4,11 +4,9 @@ record --one transaction--> table `audit`   entries, each with a digest of all b
        --then------------> audit.head      the number and the digest of the newest entry
 """
 
-import fcntl
 import hmac
 import json
 import logging
-import os
 import threading
 from collections import deque
 from dataclasses import asdict, replace
@@ -17,6 +15,7 @@ from pathlib import Path
 
 from online.errors import Unavailable
 from online.io.atomic import replace_file
+from online.io.locks import lock_file
 from online.signing_keys import SigningKeys
 from online.store import Store
 from online.store.callers.audit import AuditEntry, AuditHead, BrokenEntry, append_audit, load_head, verify_audit
@@ -84,9 +83,7 @@ class AuditLog:
 
     def save_head(self, head: AuditHead) -> None:
         """Keep the head, unless another process keeps a newer one."""
-        lock = self.path.with_name("audit.lock")
-        with open(lock, "a", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with lock_file(self.path.with_name("audit.lock"), mode=0o600):
             known = self.load_saved_head()
             if known is None or known.id < head.id:
                 replace_file(self.path, json.dumps(asdict(head)).encode(), durable=True, mode=0o600)

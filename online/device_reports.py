@@ -8,7 +8,6 @@ A process holds the lock beside its file for as long as it lives. A file whose l
 ended, and is not read.
 """
 
-import fcntl
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -22,6 +21,7 @@ from typing import IO
 from pydantic import ValidationError
 
 from online.io.atomic import replace_file
+from online.io.locks import is_locked, lock_file
 from online.models.devices.fallback import Fallback
 from online.models.devices.placement import split_devices
 from online.models.devices.probe import CPU, DeviceFigures, Devices
@@ -67,12 +67,8 @@ class DeviceReporter:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for number in count(1):
             path = self.folder / f"{self.process}{'' if number == 1 else f'-{number}'}.json"
-            lock = path.with_suffix(".lock").open("w")
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return path, lock
-            except BlockingIOError:
-                lock.close()
+            with suppress(BlockingIOError):
+                return path, lock_file(path.with_suffix(".lock"), wait=False)
         raise AssertionError("the numbers do not end")
 
     def place(self, model: str, wanted: str, device: str) -> None:
@@ -145,19 +141,9 @@ def collect_reports(state: Path) -> list[DeviceReport]:
     reports = list[DeviceReport]()
     for path in sorted((state / FOLDER).glob("*.json")):
         with suppress(OSError, ValidationError):
-            if is_running(path.with_suffix(".lock")):
+            if is_locked(path.with_suffix(".lock")):
                 reports.append(DeviceReport.model_validate_json(path.read_bytes()))
     return reports
-
-
-def is_running(lock: Path) -> bool:
-    """Whether the process that holds a lock lives."""
-    with lock.open("r") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
 
 
 def summarize(reports: Iterable[DeviceReport], machine: Iterable[DeviceState]) -> DevicesAnswer:

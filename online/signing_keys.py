@@ -8,21 +8,21 @@ Each purpose has keys of its own, so that what is signed for one is never valid 
 process that has it open reads it again within a second.
 """
 
-import fcntl
 import hmac
 import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from online.errors import SetupError
 from online.io.atomic import replace_file
+from online.io.locks import lock_file
 
 PURPOSES = ("links", "cookies", "river", "stream", "erasure", "audit")
 # how long a retired key goes on to verify; None: for ever, because what it signed is kept
@@ -190,13 +190,9 @@ class SigningKeys:
         data = json.dumps({"format": FORMAT, "purposes": purposes}, indent=1).encode() + b"\n"
         replace_file(self.path, data, durable=True, mode=0o600)
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self) -> IO[str]:
         """Lock out other processes that create or rotate keys."""
-        lock = self.path.with_name("keys.lock")
-        with open(lock, "a", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+        return lock_file(self.path.with_name("keys.lock"), mode=0o600)
 
 
 def rotate_signing_keys(state: Path, purposes: Sequence[str] = (), grace_days: float | None = None) -> list[RotatedKey]:

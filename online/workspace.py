@@ -17,7 +17,6 @@
 <state>/adapt.lock                 one encoder tuning at a time
 """
 
-import fcntl
 import json
 import os
 from collections.abc import Sequence
@@ -29,6 +28,7 @@ from online.audit_log import AuditLog
 from online.errors import SetupError
 from online.io.atomic import replace_file
 from online.io.cache import cache_folder
+from online.io.locks import lock_file
 from online.io.private import make_private
 from online.io.wakeup import Wakeup
 from online.models import Encoder, admit_all, challenger_of, encoder_options, state_is_signed
@@ -222,26 +222,18 @@ class Workspace:
 
     def lock_learner(self, wait: bool) -> IO[str]:
         """Lock out other learners while the file is open. If another holds the lock, wait, or raise SetupError."""
-        mode = fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)
-        return self._locked("learner.lock", mode, "another learner is at work on it")
+        return self._lock("learner.lock", wait, "another learner is at work on it")
 
     def lock_adapting(self) -> IO[str]:
         """Lock out other encoder tunings while the file is open. Raises SetupError if one is running."""
-        return self._locked("adapt.lock", fcntl.LOCK_EX | fcntl.LOCK_NB, "another `online adapt` is at work on it")
+        return self._lock("adapt.lock", False, "another `online adapt` is at work on it")
 
-    def _locked(self, name: str, mode: int, taken: str) -> IO[str]:
-        """Lock a file of the state folder until it is closed, or until this process ends.
-
-        `filelock` does not serve here: it waits by polling, and the learner of a second service may
-        wait for as long as the first one runs. The kernel wakes a waiter of flock at once.
-        """
-        file = open(self.state / name, "a+")
+    def _lock(self, name: str, wait: bool, taken: str) -> IO[str]:
+        """Lock a file of the state folder until it is closed, or until this process ends."""
         try:
-            fcntl.flock(file, mode)
+            return lock_file(self.state / name, wait)
         except BlockingIOError:
-            file.close()
             raise SetupError(f"the state folder {self.settings.state} is in use: {taken}") from None
-        return file
 
 
 def snapshots_in(settings: Settings, model: str) -> Snapshots:

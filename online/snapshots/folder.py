@@ -8,21 +8,21 @@ ext4 write that file out at once, which took a third of the time of a publicatio
                                   30 goes live by itself
 """
 
-import fcntl
 import hashlib
 import os
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import IO
 
 from safetensors.numpy import load
 
 from online.errors import CorruptSnapshot, NotFound
 from online.io.atomic import sync_folder
+from online.io.locks import lock_file
 from online.io.wakeup import Wakeup
 from online.models import Part, State
 from online.snapshots.manifest import Manifest, Seal, SnapshotFile
@@ -282,12 +282,9 @@ class SnapshotFolder:
             return 0
         return live.version if live else 0
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> IO[str]:
         """Hold the lock, across processes, that guards LIVE, labels and the removal of versions."""
-        with open(self.path / ".lock", "a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+        return lock_file(self.path / ".lock")
 
     def set_live(self, live: LiveVersion, durable: bool) -> None:
         """The lock is held."""

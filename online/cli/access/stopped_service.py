@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-from online.errors import Conflict, SetupError
+from online.errors import SetupError
+from online.io.locks import lock_folder
 from online.learning.placing import configure_device
 from online.learning.process import create_learner
 from online.serving.erasure.files import JobFiles
 from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
-from online.serving.jobs.batch_files import lock_folder
 from online.serving.jobs.batch_queue import resolve_path
 from online.workspace import Workspace
 
@@ -33,7 +33,7 @@ def lock_state(workspace: Workspace) -> Iterator[None]:
         workspace.jobs.mkdir(parents=True, exist_ok=True)
         try:
             jobs = lock_folder(workspace.jobs)  # held by a service, also by one without a learner
-        except Conflict:
+        except BlockingIOError:
             raise refusal from None
         try:
             yield

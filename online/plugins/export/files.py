@@ -7,7 +7,6 @@ erasure must not live on in another form; so are those that a killed process has
 least recently, beyond MAX_BYTES.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -15,12 +14,13 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from online.io.atomic import write_file
+from online.io.locks import lock_file
 from online.plugins.export.exporter import Exported
 from online.plugins.export.formats import ExportFormat
 from online.snapshots import Snapshots
@@ -60,13 +60,10 @@ class ExportFolder:
         digest = hashlib.sha256(key.encode()).hexdigest()[:16]
         return self.folder / f"{version.version}-{form.name}-{digest}"
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> IO[str]:
         """Let other processes wait that export a version of this model: they find then what this one has kept."""
         self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(self.folder.parent / f".{self.folder.name}.lock", "a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+        return lock_file(self.folder.parent / f".{self.folder.name}.lock")
 
     def find(self, version: Manifest, form: ExportFormat) -> KeptExport | None:
         """The entry of a version in a format; None if there is none that is whole."""

@@ -1,7 +1,6 @@
 """Files of a batch prediction job: lock its folder, replace its state in one step, check its input."""
 
 import errno
-import fcntl
 import hashlib
 import os
 import stat
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from online.errors import BadInput, Conflict, Unavailable
 from online.io.atomic import sync_folder, write_file
+from online.io.locks import lock_folder
 
 READ_BYTES = 1 << 20
 
@@ -28,15 +28,12 @@ def reporting_disk_errors() -> Iterator[None]:
         ) from None
 
 
-def lock_folder(folder: Path) -> int:
+def lock_results(folder: Path) -> int:
     """Lock a folder until the returned file descriptor is closed. Raises Conflict."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return lock_folder(folder)
     except BlockingIOError:
-        os.close(descriptor)
         raise Conflict("another job is writing to the folder for the results") from None
-    return descriptor
 
 
 def replace_durably(path: Path, data: bytes) -> None:

@@ -31,7 +31,7 @@ from online.models import Encoder
 from online.serving.jobs.batch_files import (
     Check,
     file_stamp,
-    lock_folder,
+    lock_results,
     replace_durably,
     reporting_disk_errors,
     sha256_of,
@@ -133,7 +133,7 @@ class BatchJob:
         self._input_stamp = file_stamp(spec.input)
         with reporting_disk_errors():
             spec.output.mkdir(parents=True, exist_ok=True)
-            self._lock = lock_folder(spec.output)
+            self._lock = lock_results(spec.output)
         try:
             self._begin(pin)
         except BaseException:

@@ -24,7 +24,7 @@ from online.models import Answer, Encoder, input_options
 from online.schemas.jobs import BatchPredictRequest, JobStatus
 from online.serving.answers import render_answer
 from online.serving.batcher import AwaitedRequest, InteractiveLoad
-from online.serving.jobs.batch_files import Check, lock_folder
+from online.serving.jobs.batch_files import Check, lock_results
 from online.serving.jobs.batch_job import BatchJob, Counts, JobSpec, pin_version, unpin_version
 from online.serving.jobs.batch_records import MAX_ENDED, JobRecords
 from online.serving.jobs.batch_rows import Batch
@@ -168,7 +168,7 @@ class BatchQueue:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
-            self._lock = lock_folder(self.folder)
+            self._lock = lock_results(self.folder)
         except Conflict:
             return
         for job in reversed(self.records.list_jobs()):
