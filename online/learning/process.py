@@ -12,6 +12,7 @@ from typing import IO
 
 from online.device_reports import DeviceReporter
 from online.errors import EncoderMoved, LogReplaced
+from online.io.backoff import Backoff
 from online.io.cache import cache_folder
 from online.io.collector import collect_seldom
 from online.learning.base_building import RetentionPeriod
@@ -135,7 +136,7 @@ def keep_learning(
     because no model learns features of two encoders; so it does after a change of the log. A learner that does not fit into the memory of
     the accelerator starts again on the CPU. on_move: called with the device then.
     """
-    pause, is_first = FIRST_PAUSE_S, True
+    backoff, is_first = Backoff(FIRST_PAUSE_S, workspace.settings.restart_max_s), True
     while not stop.is_set():
         if not is_first:
             gc.collect()  # a learner is a cycle, which the collector would not look for soon, and may hold a GPU's memory
@@ -159,9 +160,9 @@ def keep_learning(
                 device = "cpu"
                 on_move(device)
                 continue
-            log.exception("learner failed model=%s; it starts again in %.1f s", model.name, pause)
-            stop.wait(pause)
-            pause = min(2 * pause, workspace.settings.restart_max_s)
+            pause_s = backoff.fail()
+            log.exception("learner failed model=%s; it starts again in %.1f s", model.name, pause_s)
+            stop.wait(pause_s)
 
 
 def create_learner(

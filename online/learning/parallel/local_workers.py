@@ -21,6 +21,7 @@ from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Self
 
+from online.io.backoff import Backoff
 from online.learning.parallel.board import Address
 from online.settings import Settings
 from online.telemetry import configure_logging, log_event
@@ -40,9 +41,9 @@ Clock = Callable[[], float]
 class Place:
     """One of the workers. due_at: when the next one is started in its place, while there is none."""
 
+    backoff: Backoff
     process: BaseProcess | None = None
     started_at: float = 0.0
-    pause_s: float = FIRST_PAUSE_S
     due_at: float = 0.0
 
 
@@ -54,7 +55,8 @@ class LocalWorkers:
         self.settings, self.clock = settings, clock
         self._where = address if isinstance(address, str) else f"{address[0]}:{address[1]}"
         self._context = multiprocessing.get_context("forkserver")
-        self._places = [Place() for _ in range(settings.learn_workers)]
+        backoffs = (Backoff(FIRST_PAUSE_S, settings.restart_max_s, HEALTHY_S) for _ in range(settings.learn_workers))
+        self._places = [Place(backoff) for backoff in backoffs]
         self._stop_reader, self._stop_writer = multiprocessing.Pipe(duplex=False)
         self._watcher = threading.Thread(target=self._watch, name="local workers", daemon=True)
 
@@ -102,10 +104,8 @@ class LocalWorkers:
         return process
 
     def _note_death(self, place: Place, process: BaseProcess) -> None:
-        was_healthy = self.clock() - place.started_at >= HEALTHY_S
-        pause_s = FIRST_PAUSE_S if was_healthy else place.pause_s
+        pause_s = place.backoff.fail(self.clock() - place.started_at)
         place.process, place.due_at = None, self.clock() + pause_s
-        place.pause_s = min(2 * pause_s, self.settings.restart_max_s)
         log_event(log, "worker died", logging.WARNING, status=process.exitcode, next_start_s=round(pause_s, 1))
         process.close()
 

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch._C._distributed_c10d import FileStore, Store, TCPStore
 
+from online.io.backoff import Backoff
 from online.learning.parallel.board import Call, ShareBoard
 from online.learning.parallel.equipment import can_join, describe_device, share_memory
 from online.learning.parallel.shares import pack_state
@@ -82,7 +83,7 @@ class Team:
         self._model: weakref.ref[Model] | None = None  # what the members hold too; None: there is no group
         self._split: SplitRanks | None = None  # of that model, if each member holds a part of it
         self._calls_again_at = -math.inf
-        self._pause_s = FIRST_PAUSE_S
+        self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, LASTING_S)
         self._has_warned = False
 
     def wrap(self, model: Model) -> Model:
@@ -240,10 +241,9 @@ class Team:
 
     def dissolve(self) -> None:
         """Let the workers go after a loss, and pause: longer each time, if groups do not last."""
-        lasts = self.clock() - self._calls_again_at > LASTING_S
-        self._pause_s = FIRST_PAUSE_S if lasts else min(2 * self._pause_s, LONGEST_PAUSE_S)
+        pause_s = self._backoff.fail(self.clock() - self._calls_again_at)
         self.stop()
-        self._calls_again_at = self.clock() + self._pause_s
+        self._calls_again_at = self.clock() + pause_s
 
     def stop(self) -> None:
         """Let the workers go."""

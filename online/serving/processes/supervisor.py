@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from online.io.backoff import Backoff
 from online.schemas.fields import Cause, CauseCode
 from online.schemas.models import LearnerState
 from online.serving.processes.child import read_messages
@@ -39,10 +40,11 @@ class Supervisor:
 
         on_message: called with each line of JSON that the process prints, if its output is a pipe.
         """
-        self.name, self.start_process, self.max_pause_s = name, start_process, max_pause_s
+        self.name, self.start_process = name, start_process
         self.on_change, self.on_message = on_change, on_message
         self.state = LearnerState(state="stopped")
         self.process: asyncio.subprocess.Process | None = None
+        self._backoff = Backoff(FIRST_PAUSE_S, max_pause_s, HEALTHY_S)
         self._outage = OutageLog(log, f"{name} restarting")
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
@@ -61,7 +63,6 @@ class Supervisor:
         self._set_state("stopped")
 
     async def _keep_alive(self) -> None:
-        pause_s = FIRST_PAUSE_S
         code: CauseCode
         figures: dict[str, float | int | str]
         while not self._stopping.is_set():
@@ -73,8 +74,7 @@ class Supervisor:
                 found, code, figures = f"it cannot be started: {error}", "process_not_started", {"error": str(error)}
             if self._stopping.is_set():
                 return
-            was_healthy = time.monotonic() - started > HEALTHY_S
-            pause_s = FIRST_PAUSE_S if was_healthy else min(pause_s * 2, self.max_pause_s)
+            pause_s = self._backoff.fail(time.monotonic() - started)
             reason = f"{found}; next start in {pause_s:.1f} s"
             self._outage.record_failure(reason)
             cause = Cause(code=code, figures={**figures, "pause_s": pause_s})
