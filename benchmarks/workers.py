@@ -36,6 +36,7 @@ from benchmarks.report import command, create_parser, print_json, progress, run_
 from online.learning.learner import Learner
 from online.learning.parallel.board import ShareBoard
 from online.learning.parallel.local_workers import LocalWorkers
+from online.learning.setup import LearnerSetup
 from online.models import Options
 from online.schemas.events import Event
 from online.settings import ModelSettings, Settings
@@ -98,10 +99,7 @@ class Bench:
             workspace.snapshots("m"),
             stream,
             workspace.store,
-            publish_every_ms=1e12,
-            durable_every_s=1e9,
-            drift="off",
-            board=board,
+            LearnerSetup(publish_every_ms=1e12, durable_every_s=1e9, drift="off", board=board),
         )
         if learner.catch_up is not None:
             find = learner.catch_up.find_sums

@@ -15,31 +15,28 @@ sets aside the snapshots of the other log and learns the one that there is.
 
 import logging
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 import torch
 
 from online.base_snapshot import MISSING_UNTIL, missing_until
 from online.errors import EncoderMoved, LearningLost, LogReplaced, Unavailable
-from online.learning.base_building import Bases, RetentionPeriod
+from online.learning.base_building import Bases
 from online.learning.feedback_counts import FeedbackCounts
-from online.learning.gate import GoldenQuestion, UnsoundSnapshot
+from online.learning.gate import UnsoundSnapshot
 from online.learning.log_identity import LogIdentity
-from online.learning.parallel.board import ShareBoard
 from online.learning.parallel.catch_up import CatchUp
 from online.learning.parallel.team import Team
 from online.learning.publisher import Publisher
 from online.learning.refusal_log import RefusalLog
 from online.learning.relearning import Relearning, asks_to_relearn
+from online.learning.setup import LearnerSetup
 from online.learning.training_state import TrainingState
 from online.models import Options, can_tune_encoder, recipe, spec_of
-from online.models.devices.turns import Quantum
 from online.rollback_guard import Guard
 from online.schemas.events import Entry
 from online.scoring.drift_changes import Alarm
-from online.settings import Drift, GuardMode
 from online.snapshots import Snapshots
 from online.snapshots.folder import LoadedSnapshot
 from online.snapshots.manifest import Manifest
@@ -71,54 +68,24 @@ class Learner:
         snapshots: Snapshots,
         stream: Stream,
         store: Store,
-        device: str = "cpu",
-        batch: int = 256,
-        publish_every_ms: float = 10.0,
-        durable_every_s: float = 2.0,
-        clock: Callable[[], float] = time.monotonic,
-        drift: Drift = "watch",
-        guard: GuardMode = "off",
-        golden_questions: Sequence[GoldenQuestion] = (),
-        is_outdated: Callable[[], bool] = lambda: False,
-        retention: RetentionPeriod | None = None,
-        waits_for_disk: bool = True,
-        board: ShareBoard | None = None,
-        quantum: Quantum | None = None,
+        setup: LearnerSetup | None = None,
     ) -> None:
-        """is_outdated: whether the options have changed, so that another learner must take over.
-
-        retention: how long the contents of events are kept; None: for ever.
-        waits_for_disk: whether learning goes on only when a durable version is on the disk.
-        board: of workers that sum a part of the log; None: there are none.
-        quantum: of a turn between two chances for others; None: a turn is a batch.
-        """
         self.snapshots, self.stream, self.store = snapshots, stream, store
-        self.kind, self.options, self.device, self.batch = kind, options, device, batch
-        self.quantum = quantum or Quantum(None)
-        self.drift: Drift = drift
+        self.kind, self.options, self.setup = kind, options, setup or LearnerSetup()
+        setup = self.setup
         self.recipe = recipe(kind, options)
-        self.progress = ProgressWriter(snapshots.folder.path, clock)
-        self.publisher = Publisher(
-            kind,
-            options,
-            snapshots,
-            store,
-            device,
-            publish_every_ms / 1000,
-            durable_every_s,
-            clock,
-            golden_questions,
-            waits_for_disk,
-        )
+        self.progress = ProgressWriter(snapshots.folder.path, setup.clock)
+        self.publisher = Publisher(kind, options, snapshots, store, setup)
         self.log_identity = LogIdentity(snapshots, store, self.recipe)
-        self.guard = None if guard == "off" else Guard(snapshots, store, self.recipe, guard)
+        self.guard = None if setup.guard == "off" else Guard(snapshots, store, self.recipe, setup.guard)
         self.counts = self._create_counts()
-        self.refusals = RefusalLog(snapshots.model, clock)
-        self.bases = Bases(snapshots, store, self.recipe, self._create_training, self._create_counts, retention, clock)
-        self.is_outdated, self.golden_questions = is_outdated, golden_questions
+        self.refusals = RefusalLog(snapshots.model, setup.clock)
+        self.bases = Bases(
+            snapshots, store, self.recipe, self._create_training, self._create_counts, setup.retention, setup.clock
+        )
         self._is_behind = True  # whether the log may go on beyond what was read last
-        self.catch_up = None if board is None else CatchUp(board, snapshots.model, kind, options)
-        self.team = None if board is None else Team(board, snapshots.model, kind, options, device)
+        self.catch_up = None if setup.board is None else CatchUp(setup.board, snapshots.model, kind, options)
+        self.team = None if setup.board is None else Team(setup.board, snapshots.model, kind, options, setup.device)
         self.silent_until = 0  # nothing is published before this offset is learned
         self.training = self._create_training()
         self.relearning: Relearning | None = None
@@ -141,7 +108,7 @@ class Learner:
     def _run(self, stop: threading.Event) -> None:
         self.start()
         is_lost = False
-        while not stop.is_set() and not self.is_outdated():
+        while not stop.is_set() and not self.setup.is_outdated():
             try:
                 if is_lost:
                     if self.team is not None:
@@ -231,7 +198,7 @@ class Learner:
         """Read once, learn the entries, publish what is due."""
         entries = self._read_next()
         if entries:
-            with self.quantum.turn(len(entries), self.device):
+            with self.setup.quantum.turn(len(entries), self.setup.device):
                 self.learn(entries)
         self.refusals.report(self._is_behind)
         if self.relearning is not None:
@@ -246,7 +213,7 @@ class Learner:
 
     def _read_next(self) -> list[Entry]:
         """Read what is learned next: a batch, or far behind the head the rest of a range, which workers have summed."""
-        count = self.quantum.find_count(self.batch)
+        count = self.setup.quantum.find_count(self.setup.batch)
         if self.catch_up is not None and self._is_behind:
             training = self.training
             count = self.catch_up.find_count(training.model, training.learned_until, self._head()) or count
@@ -418,15 +385,15 @@ class Learner:
         return TrainingState(
             self.kind,
             self.options,
-            self.device,
+            self.setup.device,
             self._read_history,
             refused,
             self._record_refusal,
-            self.drift,
+            self.setup.drift,
             self._record_drift,
             restart=self.bases.restart,
             wrap=(lambda model: model) if self.team is None else self.team.wrap,
-            golden_questions=self.golden_questions,
+            golden_questions=self.setup.golden_questions,
             on_learned=self._note_learned,
         )
 

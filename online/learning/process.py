@@ -21,6 +21,7 @@ from online.learning.learner import Learner
 from online.learning.parallel.board import ShareBoard
 from online.learning.parallel.hosting import open_board
 from online.learning.placing import LearnerPlaces, place_models
+from online.learning.setup import LearnerSetup
 from online.models import Options, encoder_options
 from online.models.devices.fallback import first_line, listening, note_fallback
 from online.models.devices.probe import SystemDevices
@@ -176,12 +177,7 @@ def create_learner(
 ) -> Learner:
     """Create a model's learner. options: they name the encoder whose features the stream gives."""
     settings = workspace.settings
-    return Learner(
-        model.kind,
-        options,
-        workspace.snapshots(model.name),
-        stream,
-        workspace.store,
+    setup = LearnerSetup(
         device,
         settings.learn_batch,
         settings.publish_every_ms,
@@ -195,6 +191,7 @@ def create_learner(
         board=board,
         quantum=Quantum(settings.learn_quantum_ms),
     )
+    return Learner(model.kind, options, workspace.snapshots(model.name), stream, workspace.store, setup)
 
 
 def load_golden_questions(workspace: Workspace, model: ModelSettings, options: Options) -> list[GoldenQuestion]:

@@ -11,13 +11,14 @@ is put on the disk in a thread, because a disk may take 0.15 s, in which nothing
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
 from online.errors import Unavailable
-from online.learning.gate import Gate, GoldenQuestion, LiveComparison, UnsoundSnapshot
+from online.learning.gate import Gate, LiveComparison, UnsoundSnapshot
+from online.learning.setup import LearnerSetup
 from online.learning.training_state import TrainingState
 from online.models import Options, State, recipe
 from online.models.challenger import CHALLENGER, CHAMPION
@@ -62,24 +63,18 @@ class Publisher:
         options: Options,
         snapshots: Snapshots,
         store: Store,
-        device: str,
-        publish_every_s: float,
-        durable_every_s: float,
-        clock: Callable[[], float],
-        golden_questions: Sequence[GoldenQuestion],
-        waits_for_disk: bool,
+        setup: LearnerSetup,
     ) -> None:
-        """waits_for_disk: whether `publish` returns only when a durable version is on the disk."""
-        self.snapshots, self.store, self.device, self.clock = snapshots, store, device, clock
-        self.publish_every_s, self.durable_every_s = publish_every_s, durable_every_s
+        self.snapshots, self.store, self.setup, self.clock = snapshots, store, setup, setup.clock
+        self.publish_every_s = setup.publish_every_ms / 1000
         self.gate, self.recipe = Gate(kind, options), recipe(kind, options)
-        self.comparison = LiveComparison(kind, options, snapshots, golden_questions)
+        self.comparison = LiveComparison(kind, options, snapshots, setup.golden_questions)
         self.published_at = self.durable_at = LONG_AGO
         self.durable_cost_s = 0.0
         self.durable_until = self.tried_until = -1
         self.rejected_since: int | None = None
         self.parent: int | None = None
-        self.waits_for_disk, self.disk_writer = waits_for_disk, ThreadPoolExecutor(1, "disk-writer")
+        self.disk_writer = ThreadPoolExecutor(1, "disk-writer")
         self.disk_write: DiskWrite | None = None
         self.publications = 0
         self.challenger_served: float | None = None  # 1.0 while a challenger answers
@@ -117,7 +112,7 @@ class Publisher:
         if self.disk_write is not None:
             return False
         rest_s = REST_RATIO * self.durable_cost_s if self.durable_cost_s > SLOW_S else 0.0
-        return self.clock() - self.durable_at >= max(self.durable_every_s, rest_s)
+        return self.clock() - self.durable_at >= max(self.setup.durable_every_s, rest_s)
 
     def publish(
         self, training: TrainingState, metrics: Mapping[str, float], durable: bool, replaces: bool = False
@@ -140,7 +135,7 @@ class Publisher:
         state = training.state(serving_only=not durable)
         if not self._passes_gate(training, state, compares=not replaces):
             return None
-        waits = durable and (replaces or self.waits_for_disk)
+        waits = durable and (replaces or self.setup.waits_for_disk)
         written = self.snapshots.publisher.publish(state, self._describe(training, metrics, durable), replaces, waits)
         self._note_published(written)
         self.comparison.mark_published(written.version)
@@ -207,7 +202,7 @@ class Publisher:
             recipe=self.recipe,
             durable=durable,
             metrics={**metrics, **training.model.facts()},
-            determinism_domain=determinism_domain(first_device(self.device)),
+            determinism_domain=determinism_domain(first_device(self.setup.device)),
             log_digest=training.log_digest,
         )
 
@@ -217,7 +212,7 @@ class Publisher:
         self.publications += 1
         if self.publications % PRUNE_EVERY == 0:
             pruning = self.disk_writer.submit(self._prune)
-            if self.waits_for_disk:
+            if self.setup.waits_for_disk:
                 pruning.result()
 
     def _prune(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from online.learning.learner import Learner
+from online.learning.setup import LearnerSetup
 from online.models import Example, Options, create
 from online.models.classifier import Classifier
 from online.schemas.events import Event, Target
@@ -60,7 +61,9 @@ class Scene:
     def start_learner(self, **settings: Any) -> Learner:
         """Start a learner as a new process does."""
         settings = {"publish_every_ms": 0.0, "durable_every_s": 1e-9, **settings}
-        learner = Learner(self.kind, self.options, self.snapshots, self.stream, self.workspace.store, **settings)
+        learner = Learner(
+            self.kind, self.options, self.snapshots, self.stream, self.workspace.store, LearnerSetup(**settings)
+        )
         learner.start()
         return learner
 

@@ -174,7 +174,7 @@ def mislabelled_events(count: int) -> list[Event]:
 def test_a_worse_snapshot_is_not_published_and_the_refusal_is_recorded(scene: Scene) -> None:
     scene.learn(*vector_events(400))
     good = scene.snapshots.folder.live()
-    scene.learner.batch = 1_000
+    scene.learner.setup = replace(scene.learner.setup, batch=1_000)
     scene.learn(*mislabelled_events(900))
     assert scene.snapshots.folder.live() == good
     rows = scene.workspace.store.read(lambda connection: load_rejections(connection, "m", 10))
@@ -185,7 +185,7 @@ def test_a_worse_snapshot_is_not_published_and_the_refusal_is_recorded(scene: Sc
 def test_a_durable_snapshot_that_was_refused_is_not_tried_at_every_step(scene: Scene) -> None:
     scene.learn(*vector_events(400))
     scene.learner = scene.start_learner(durable_every_s=3_600.0)
-    scene.learner.batch = 1_000
+    scene.learner.setup = replace(scene.learner.setup, batch=1_000)
     scene.learn(*mislabelled_events(900))
     for _ in range(3):
         scene.learner.step()
@@ -198,7 +198,7 @@ def test_a_durable_snapshot_that_was_refused_is_not_tried_at_every_step(scene: S
 
 def test_learning_continues_and_a_recovered_snapshot_is_published(scene: Scene) -> None:
     scene.learn(*vector_events(400))
-    scene.learner.batch = 1_000
+    scene.learner.setup = replace(scene.learner.setup, batch=1_000)
     scene.learn(*mislabelled_events(900))
     assert scene.live_until() == 400
     for offset in range(401, 1_301):
@@ -215,9 +215,9 @@ def test_after_a_rollback_the_gate_compares_with_the_live_version(scene: Scene) 
     scene.learn(*vector_events(400))
     live = scene.snapshots.folder.live()
     assert live is not None
-    scene.learner.batch = 1_000
+    scene.learner.setup = replace(scene.learner.setup, batch=1_000)
     restarted = scene.start_learner()  # a restarted learner has to load the live version
-    restarted.batch = 1_000
+    restarted.setup = replace(restarted.setup, batch=1_000)
     scene.learner = restarted
     scene.learn(*mislabelled_events(900))
     assert scene.snapshots.folder.live() == live
@@ -258,7 +258,7 @@ def test_a_snapshot_that_loses_a_golden_question_is_not_published(scene: Scene) 
     )
     scene.learn(*vector_events(20))  # no version answered the questions before, so none is lost
     good = scene.snapshots.folder.live()
-    scene.learner.batch = 1_000
+    scene.learner.setup = replace(scene.learner.setup, batch=1_000)
     scene.learn(*(vector_event(f"w{n}", "b" if n % 2 else "a", n) for n in range(40, 60)))
     assert scene.snapshots.folder.live() != good
     good = scene.snapshots.folder.live()

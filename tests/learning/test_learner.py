@@ -131,7 +131,7 @@ def test_an_event_that_cannot_be_learned_is_refused_with_a_reason_and_learning_c
 
 
 def test_many_refused_events_are_one_line_with_their_count(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    scene.learner.batch = 4
+    scene.learner.setup = replace(scene.learner.setup, batch=4)
     with caplog.at_level("WARNING"):
         for n in range(30):
             scene.stream.append(Event(f"bad{n}", "label", b"x" * n, "a"))
@@ -292,7 +292,7 @@ def test_the_learner_waits_for_a_gap_in_the_stream_and_skips_nothing(scene: Scen
     with scene.workspace.store.durable_writer.begin() as connection:
         append_events(connection, "m", vector_events(3, 3))
         connection.execute(text('UPDATE event SET "offset" = "offset" + 100 WHERE "offset" > 4'))
-    scene.learner.batch = 10
+    scene.learner.setup = replace(scene.learner.setup, batch=10)
     with pytest.raises(Unavailable, match="continues with offset 105, expected 5"):
         scene.learner.step()
     assert scene.learner.training.learned_until == 3

@@ -16,6 +16,7 @@ from online.learning.parallel import catch_up
 from online.learning.parallel.board import ShareBoard
 from online.learning.parallel.shares import Share, ShareReader
 from online.learning.parallel.worker import Worker, work
+from online.learning.setup import LearnerSetup
 from online.models import State
 from online.schemas.events import Event, Target
 from tests.learning.scene import Scene, text_features
@@ -61,11 +62,7 @@ def learn_all(scene: Scene, board: ShareBoard | None = None, **settings: Any) ->
         scene.snapshots,
         scene.stream,
         scene.workspace.store,
-        batch=16,
-        publish_every_ms=1e9,
-        durable_every_s=1e9,
-        board=board,
-        **settings,
+        LearnerSetup(batch=16, publish_every_ms=1e9, durable_every_s=1e9, board=board, **settings),
     )
     while learner.training.learned_until < scene.stream.head():
         learner.step()
@@ -272,7 +269,9 @@ def test_a_worker_may_join_in_the_midst_of_a_log(
     scene: Scene, board: ShareBoard, start_worker: Callable[[], None]
 ) -> None:
     fill(scene, 700)
-    learner = Learner(scene.kind, scene.options, scene.snapshots, scene.stream, scene.workspace.store, board=board)
+    learner = Learner(
+        scene.kind, scene.options, scene.snapshots, scene.stream, scene.workspace.store, LearnerSetup(board=board)
+    )
     learner.step()
     start_worker()
     while learner.training.learned_until < scene.stream.head():

@@ -13,6 +13,7 @@ import pytest
 from online.learning.learner import Learner
 from online.learning.parallel.board import ShareBoard
 from online.learning.parallel.worker import work
+from online.learning.setup import LearnerSetup
 from online.models import Options
 from online.schemas.events import Event
 from online.stream.contract import Stream
@@ -47,10 +48,7 @@ def learner_of(
         scene.snapshots,
         scene.stream,
         scene.workspace.store,
-        publish_every_ms=publish_every_ms,
-        durable_every_s=1e9,
-        board=board,
-        drift="act",
+        LearnerSetup(publish_every_ms=publish_every_ms, durable_every_s=1e9, board=board, drift="act"),
     )
     return scene, created
 

@@ -1,5 +1,6 @@
 """A version that is restored for an export."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from online.plugins.export.exporter import export
@@ -14,7 +15,7 @@ def test_a_version_that_is_not_durable_is_judged_on_what_the_durable_one_before_
     scene = Scene(tmp_path)
     scene.learn(*vector_events(400))
     scene.learner.save()
-    scene.learner.publisher.durable_every_s = 1e9
+    scene.learner.publisher.setup = replace(scene.learner.setup, durable_every_s=1e9)
     scene.learn(*vector_events(20, 400))
     live = scene.snapshots.folder.live()
     assert live is not None and not scene.snapshots.folder.manifest(live.version).durable

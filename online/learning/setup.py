@@ -1,0 +1,36 @@
+"""How a learner learns and publishes, apart from its model, its log and its snapshots."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from online.learning.base_building import RetentionPeriod
+from online.learning.gate import GoldenQuestion
+from online.learning.parallel.board import ShareBoard
+from online.models.devices.turns import Quantum
+from online.settings import Drift, GuardMode
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerSetup:
+    """The settings and helpers of one learner.
+
+    batch: the most entries that are read at once. is_outdated: whether the options have changed, so that another learner must
+    take over. retention: how long the contents of events are kept; None: for ever. waits_for_disk: whether learning goes on
+    only when a durable version is on the disk. board: of workers that sum a part of the log; None: there are none.
+    quantum: of a turn between two chances for others; without a limit, a turn is a batch.
+    """
+
+    device: str = "cpu"
+    batch: int = 256
+    publish_every_ms: float = 10.0
+    durable_every_s: float = 2.0
+    clock: Callable[[], float] = time.monotonic
+    drift: Drift = "watch"
+    guard: GuardMode = "off"
+    golden_questions: Sequence[GoldenQuestion] = ()
+    is_outdated: Callable[[], bool] = lambda: False
+    retention: RetentionPeriod | None = None
+    waits_for_disk: bool = True
+    board: ShareBoard | None = None
+    quantum: Quantum = field(default_factory=lambda: Quantum(None))
