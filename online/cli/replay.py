@@ -33,82 +33,100 @@ if TYPE_CHECKING:
 
 Engine = Literal["here", "ray"]
 
+LogsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="LOG",
+        help="An exported log, JSONL, CSV, Parquet, VW text, dsjson, river:NAME, sklearn:NAME, or - for stdin.",
+    ),
+]
+ModelsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        help="KIND or KIND:NAME=VALUE,...; or package.module:Class of your own. Repeat to compare several.",
+    ),
+]
+CandidatesOption = Annotated[
+    Path | None, typer.Option("--candidates", help="TOML file of [[candidate]] tables: kind, options, grid.")
+]
+ValuesOption = Annotated[
+    list[str] | None, typer.Option("--option", help="NAME=VALUE for every --model; may be repeated.")
+]
+LabelOption = Annotated[str, typer.Option("--label", help="Column of the class or number to predict (CSV, Parquet).")]
+FormatOption = Annotated[
+    str, typer.Option("--format", help="jsonl, csv, parquet, vw or dsjson. Default: by name and content.")
+]
+DelayOption = Annotated[
+    str,
+    typer.Option(
+        "--delay", help="When labels arrive: after so many examples, after a time (3600s), or as a column says."
+    ),
+]
+AtOption = Annotated[str, typer.Option("--at", help="Column with the time of each example, for --delay.")]
+TaskOption = Annotated[
+    str, typer.Option("--task", help="Column that names the task of each example; a fifth of each is held out.")
+]
+EveryOption = Annotated[int, typer.Option("--every", min=1, help="Learn in batches of so many examples.")]
+FromOption = Annotated[int, typer.Option("--from-offset", min=0, help="Score after this offset only.")]
+ToOption = Annotated[int | None, typer.Option("--to-offset", min=1, help="Last offset to replay.")]
+DeviceOption = Annotated[
+    str,
+    typer.Option("--device", help="Where the models compute: auto, cpu, cuda, or one of several, such as cuda:1."),
+]
+DriftOption = Annotated[
+    Drift | None,
+    typer.Option("--drift", help="Default: as in the service that wrote the log, else act, as a service has it."),
+]
+BaselineOption = Annotated[
+    bool,
+    typer.Option(
+        "--baseline/--no-baseline", help="Let a logistic model learn beside each one, and say if that is far ahead."
+    ),
+]
+CurvesOption = Annotated[Path | None, typer.Option("--csv", help="File to write the learning curves to.")]
+ReportOption = Annotated[Path | None, typer.Option("--report", help="HTML file to write all results to, with plots.")]
+EngineOption = Annotated[
+    Engine, typer.Option("--engine", help="ray: each pair of model and log is a task on a cluster.")
+]
+AddressOption = Annotated[str, typer.Option("--address", help="Of a Ray cluster. Default: start one here.")]
+ResultsOption = Annotated[
+    Path | None, typer.Option("--results", help="Folder where ray keeps finished results. Default: ./replays.")
+]
+TextCacheOption = Annotated[
+    bool,
+    typer.Option("--text-cache/--no-text-cache", help="Keep features of texts in the cache folder of the user."),
+]
+
 
 def replay(
-    logs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="LOG",
-            help="An exported log, JSONL, CSV, Parquet, VW text, dsjson, river:NAME, sklearn:NAME, or - for stdin.",
-        ),
-    ],
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            help="KIND or KIND:NAME=VALUE,...; or package.module:Class of your own. Repeat to compare several.",
-        ),
-    ] = None,
-    candidates: Annotated[
-        Path | None, typer.Option("--candidates", help="TOML file of [[candidate]] tables: kind, options, grid.")
-    ] = None,
-    option: Annotated[
-        list[str] | None, typer.Option("--option", help="NAME=VALUE for every --model; may be repeated.")
-    ] = None,
-    label: Annotated[
-        str, typer.Option("--label", help="Column of the class or number to predict (CSV, Parquet).")
-    ] = "",
-    format: Annotated[
-        str, typer.Option("--format", help="jsonl, csv, parquet, vw or dsjson. Default: by name and content.")
-    ] = "",
+    logs: LogsArgument,
+    model: ModelsOption = None,
+    candidates: CandidatesOption = None,
+    option: ValuesOption = None,
+    label: LabelOption = "",
+    format: FormatOption = "",
     drop: DropOption = None,
     feature: FeatureOption = None,
     delimiter: DelimiterOption = "",
     costs: CostsOption = "",
-    delay: Annotated[
-        str,
-        typer.Option(
-            "--delay", help="When labels arrive: after so many examples, after a time (3600s), or as a column says."
-        ),
-    ] = "0",
-    at: Annotated[str, typer.Option("--at", help="Column with the time of each example, for --delay.")] = "",
-    task: Annotated[
-        str, typer.Option("--task", help="Column that names the task of each example; a fifth of each is held out.")
-    ] = "",
-    every: Annotated[int, typer.Option("--every", min=1, help="Learn in batches of so many examples.")] = 1,
-    from_offset: Annotated[int, typer.Option("--from-offset", min=0, help="Score after this offset only.")] = 0,
-    to_offset: Annotated[int | None, typer.Option("--to-offset", min=1, help="Last offset to replay.")] = None,
+    delay: DelayOption = "0",
+    at: AtOption = "",
+    task: TaskOption = "",
+    every: EveryOption = 1,
+    from_offset: FromOption = 0,
+    to_offset: ToOption = None,
     max_bad_ratio: MaxBadRatioOption = 0.0,
-    device: Annotated[
-        str,
-        typer.Option("--device", help="Where the models compute: auto, cpu, cuda, or one of several, such as cuda:1."),
-    ] = "cpu",
-    drift: Annotated[
-        Drift | None,
-        typer.Option("--drift", help="Default: as in the service that wrote the log, else act, as a service has it."),
-    ] = None,
-    baseline: Annotated[
-        bool,
-        typer.Option(
-            "--baseline/--no-baseline", help="Let a logistic model learn beside each one, and say if that is far ahead."
-        ),
-    ] = True,
-    csv: Annotated[Path | None, typer.Option("--csv", help="File to write the learning curves to.")] = None,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="HTML file to write all results to, with plots.")
-    ] = None,
+    device: DeviceOption = "cpu",
+    drift: DriftOption = None,
+    baseline: BaselineOption = True,
+    csv: CurvesOption = None,
+    report: ReportOption = None,
     language: ReportLanguageOption = "en",
-    engine: Annotated[
-        Engine, typer.Option("--engine", help="ray: each pair of model and log is a task on a cluster.")
-    ] = "here",
-    address: Annotated[str, typer.Option("--address", help="Of a Ray cluster. Default: start one here.")] = "",
-    results: Annotated[
-        Path | None, typer.Option("--results", help="Folder where ray keeps finished results. Default: ./replays.")
-    ] = None,
-    keep_texts: Annotated[
-        bool,
-        typer.Option("--text-cache/--no-text-cache", help="Keep features of texts in the cache folder of the user."),
-    ] = True,
+    engine: EngineOption = "here",
+    address: AddressOption = "",
+    results: ResultsOption = None,
+    keep_texts: TextCacheOption = True,
     as_json: JsonOption = False,
 ) -> None:
     """Replay recorded streams through models, and score them.
@@ -133,14 +151,11 @@ def replay(
       online replay elec.csv --label class --feature nswprice --feature nswdemand --model classifier
       online replay logs/*.jsonl.zst --candidates grid.toml --engine ray --results ./replays
     """
-    from rich.console import Console
-
     from online.evaluation.replay.candidate_files import collect_candidates, parse_options
     from online.evaluation.replay.candidate_specs import CandidateSpec
     from online.evaluation.replay.model_setup import check_candidates
     from online.evaluation.replay.replay import Span
-    from online.evaluation.reports.replay_files import results_as_json
-    from online.evaluation.reports.replay_table import find_exit_status, print_results
+    from online.evaluation.reports.replay_table import find_exit_status
     from online.evaluation.sources.arrival import Delay
     from online.evaluation.sources.column_choice import ColumnChoice
     from online.evaluation.sources.opening import open_sources
@@ -150,7 +165,7 @@ def replay(
     from online.models.devices.placement import choose_device
 
     check_options(logs, report, engine, address, results)
-    limits = ReadLimits.of(load_settings(None))
+    # 1. How the logs are read, and by which models.
     reads = ReadOptions(
         format,
         label,
@@ -158,7 +173,7 @@ def replay(
         max_bad_ratio,
         task,
         parse_cost_range(costs),
-        limits=limits,
+        limits=ReadLimits.of(load_settings(None)),
         keeps_features=keep_texts,
         columns=ColumnChoice(tuple(drop or ()), tuple(feature or ())),
         delimiter=parse_delimiter(delimiter),
@@ -167,16 +182,15 @@ def replay(
         "", device=choose_device(device), drift=drift, every=every, from_operator=True, baseline=baseline
     )
     models = collect_candidates(model or [], parse_options(option or []), candidates, template)
+    # 2. Each log through each model.
     sources = open_sources(logs, reads)
     check_candidates(sources, models)
     plan = ReplayPlan(sources, models, Span(from_offset, to_offset), max_bad_ratio)
     run = partial(run_here, plan) if engine == "here" else partial(run_on_ray, plan, address, results)
     log_results = show_bar(run)
+    # 3. What came out.
     write_files(log_results, csv, report, language)
-    if as_json:
-        typer.echo(json.dumps(results_as_json(log_results)))
-    else:
-        print_results(log_results, Console())
+    print_json(log_results) if as_json else print_table(log_results)
     raise typer.Exit(find_exit_status(log_results))
 
 
@@ -209,6 +223,20 @@ def check_options(logs: list[str], report: Path | None, engine: Engine, address:
         raise SetupError(f"--report writes a page about one log, and {len(logs)} are given; give it one")
     if engine == "here" and (address or results):
         raise SetupError("--address and --results need --engine ray")
+
+
+def print_json(log_results: "list[LogResults]") -> None:
+    from online.evaluation.reports.replay_files import results_as_json
+
+    typer.echo(json.dumps(results_as_json(log_results)))
+
+
+def print_table(log_results: "list[LogResults]") -> None:
+    from rich.console import Console
+
+    from online.evaluation.reports.replay_table import print_results
+
+    print_results(log_results, Console())
 
 
 def write_files(log_results: "list[LogResults]", csv: Path | None, report: Path | None, language: Language) -> None:
