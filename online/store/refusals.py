@@ -8,12 +8,12 @@ A refusal belongs to a recipe (a kind with its options): the same event may be l
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
 from sqlmodel import Field, SQLModel
 
+from online.schemas.monitoring import RefusedGroup
 from online.store.events import EVENTS
 from online.store.feedback import FEEDBACK
 
@@ -31,16 +31,6 @@ class RefusalRow(SQLModel, table=True):
 
 VALUES = re.compile(r"""'[^']*'|"[^"]*"|[-+]?[\d][\d.,]*""")  # what is quoted, and numbers
 NEWEST_GROUPED = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class RefusalGroup:
-    """Refused events whose reasons differ in values only. reason: of the newest of them."""
-
-    reason: str
-    count: int
-    first_offset: int
-    last_offset: int
 
 
 REFUSALS: Any = RefusalRow.__table__  # type: ignore[attr-defined]
@@ -67,19 +57,22 @@ def count_refusals(connection: Connection, model: str, recipe: str, after: int) 
     return connection.scalar(query) or 0
 
 
-def group_refusals(connection: Connection, model: str, recipe: str) -> list[RefusalGroup]:
+def group_refusals(connection: Connection, model: str, recipe: str) -> list[RefusedGroup]:
     """Return the newest events that this recipe could not learn, 10,000 at most, by their reasons; the largest group first."""
     query = select(REFUSALS.c.offset, REFUSALS.c.reason).where(*of_recipe(model, recipe))
     newest = query.order_by(REFUSALS.c.offset.desc()).limit(NEWEST_GROUPED)
     return group_reasons(connection.execute(newest).all())
 
 
-def group_reasons(newest: Iterable[Any]) -> list[RefusalGroup]:
+def group_reasons(newest: Iterable[Any]) -> list[RefusedGroup]:
     """newest: (offset, reason), the newest first."""
     groups = dict[str, list[tuple[int, str]]]()
     for offset, reason in newest:
         groups.setdefault(mask_values(reason), []).append((offset, reason))
-    found = [RefusalGroup(each[0][1], len(each), each[-1][0], each[0][0]) for each in groups.values()]
+    found = [
+        RefusedGroup(reason=each[0][1], count=len(each), first_offset=each[-1][0], last_offset=each[0][0])
+        for each in groups.values()
+    ]
     return sorted(found, key=lambda group: (-group.count, -group.last_offset))
 
 

@@ -30,3 +30,12 @@ class Stream(Protocol):
 
     def close(self) -> None:
         """Close connections and files."""
+
+
+class StreamCopy(Protocol):
+    """A copy of the log that can be deleted and written again. rebuilds: how often it was."""
+
+    rebuilds: int
+
+    def request_rebuild(self) -> None:
+        """Return at once; `rebuilds` counts it once it is done."""

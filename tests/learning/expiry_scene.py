@@ -16,7 +16,7 @@ from online.schemas.events import Entry, Event
 from online.schemas.feedback import FeedbackItem
 from online.serving.feedback.recording import build_row, prepare_item
 from online.serving.feedback.retraction import record_retraction
-from online.serving.jobs.event_retention import EventRetention, ExpiringModel, StreamCopy
+from online.serving.jobs.event_retention import EventRetention, ExpiringModel
 from online.serving.processes.store_messages import NewFeedback
 from online.settings import Drift
 from online.snapshots.manifest import Manifest
@@ -24,6 +24,7 @@ from online.store.deletion.event_expiry import EventExpiry, load_expiry
 from online.store.events import EVENTS, append_events
 from online.store.feedback import add_feedback
 from online.store.predictions import add_predictions
+from online.stream.contract import StreamCopy
 from online.telemetry import Metrics
 from tests.learning.scene import Scene
 

@@ -176,7 +176,7 @@ async def list_refused(model: ModelDep) -> Response:
 def read_refusals(connection: Connection, name: str, recipe: str) -> dict[str, object]:
     return {
         "count": count_refusals(connection, name, recipe, after=0),
-        "groups": [asdict(group) for group in group_refusals(connection, name, recipe)[:MAX_GROUPS]],
+        "groups": [group.model_dump() for group in group_refusals(connection, name, recipe)[:MAX_GROUPS]],
         "refused": [describe_refusal(row) for row in load_newest_refusals(connection, name, recipe, MAX_REFUSALS)],
     }
 

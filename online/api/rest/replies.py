@@ -282,7 +282,7 @@ def describe_line(planned: PlannedLine) -> dict[str, object]:
     problem = None if planned.error is None else asdict(planned.error)
     error = None if problem is None else problem.pop("message")
     examples = len(planned.change.examples) if planned.change else 0
-    shared = [asdict(each) for each in planned.shared]
+    shared = [each.model_dump() for each in planned.shared]
     return {**fields, "examples": examples, "shared": shared, "error": error, "problem": problem}
 
 

@@ -143,9 +143,9 @@ def describe_changed_answer(change: Change) -> dict[str, object]:
         "question": change.instance,
         "asked": change.asked,
         "asked_at": change.asked_at,
-        "before": asdict(change.before),
-        "after": asdict(change.after),
-        "said": said and asdict(said),
+        "before": change.before.model_dump(),
+        "after": change.after.model_dump(),
+        "said": said and said.model_dump(),
         "better": change.is_better,
     }
 

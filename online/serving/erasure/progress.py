@@ -6,7 +6,7 @@ ErasureContext --one for all erasures-->  ModelErasure --step(erasure)--> the st
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
@@ -14,21 +14,13 @@ from online.settings import ModelSettings
 from online.snapshots import Snapshots
 from online.store.erasure import jobs
 from online.store.erasure.jobs import ErasureModelRow, ErasureRow
+from online.stream.contract import StreamCopy
 from online.workspace import Workspace
 
 T = TypeVar("T")
 
 FEEDBACK, LABEL, REMOVED = "feedback", "label", "removed"  # kinds of items
 DONE = "done"
-
-
-class StreamCopy(Protocol):
-    """A copy of the log that can be deleted and written again. rebuilds: how often it was."""
-
-    rebuilds: int
-
-    def request_rebuild(self) -> None:
-        """Return at once; `rebuilds` counts it once it is done."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -21,6 +21,7 @@ from online.snapshots import Snapshots
 from online.store import Store
 from online.store.deletion.event_expiry import EventExpiry, begin_removal, load_expiry, mark_copied
 from online.store.deletion.expired_events import Removed, remove_page
+from online.stream.contract import StreamCopy
 from online.telemetry import Metrics, log_event
 
 log = logging.getLogger("online.retention")
@@ -28,15 +29,6 @@ log = logging.getLogger("online.retention")
 PAGE = 200  # events of one transaction, which takes milliseconds
 
 Write = Callable[[Callable[[Connection], Any]], Awaitable[Any]]
-
-
-class StreamCopy(Protocol):
-    """A copy of the log that can be deleted and written again. rebuilds: how often it was."""
-
-    rebuilds: int
-
-    def request_rebuild(self) -> None:
-        """Return at once; `rebuilds` counts it once it is done."""
 
 
 @dataclass(frozen=True, slots=True)

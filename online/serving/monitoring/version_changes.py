@@ -18,6 +18,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from online.models import Answer, parse_number
+from online.schemas.versions import GivenAnswer, NewestFeedback
 from online.serving.live import LiveModel
 from online.serving.turns import Turns
 from online.serving.versions import ServedVersion
@@ -41,37 +42,6 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenAnswer:
-    """What a version answers. text: of a reply; None for a class or a number."""
-
-    choice: str | None
-    text: str | None
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class NewestFeedback:
-    """What the newest feedback about a question said. choice: the answer that a reward rates."""
-
-    reward: float | None
-    label: str | None
-    correction: str | None
-    choice: str | None
-
-    def is_right(self, answer: GivenAnswer) -> bool | None:
-        """Whether an answer is right by this feedback; None if it does not say."""
-        if self.label is not None:
-            return answer.choice == self.label
-        if self.correction is not None:
-            return answer.text == self.correction
-        if self.reward is None or self.choice is None:
-            return None
-        if answer.choice == self.choice:
-            return self.reward > 0.5
-        return False if self.reward > 0.5 else None
-
-
-@dataclass(frozen=True, slots=True)
 class Change:
     """A question that the later version answers otherwise. asked: how often it was asked among the newest."""
 
@@ -85,7 +55,7 @@ class Change:
     @property
     def is_better(self) -> bool | None:
         """Whether the later answer is right and the earlier one wrong, or the other way round; None: nobody said."""
-        before, after = (self.said.is_right(each) if self.said else None for each in (self.before, self.after))
+        before, after = (is_right(each, self.said) if self.said else None for each in (self.before, self.after))
         if after and not before:
             return True
         return False if before and after is False else None
@@ -185,9 +155,9 @@ class VersionComparison:
         found = {}
         for opinion in opinions:  # the oldest first
             content = json.loads(opinion.content)
-            reward, label, correction = (content.get(name) for name in ("reward", "label", "correction"))
-            choice = choices[opinion.prediction_id]
-            found[newest_of[opinion.prediction_id]] = NewestFeedback(reward, label, correction, choice)
+            given = {name: content.get(name) for name in ("reward", "label", "correction")}
+            said = NewestFeedback(**given, choice=choices[opinion.prediction_id])
+            found[newest_of[opinion.prediction_id]] = said
         return found
 
 
@@ -204,7 +174,20 @@ def collect_questions(rows: Collection[dict[str, Any]], count: int) -> list[Ques
 
 def describe_answer(answer: Answer) -> GivenAnswer:
     chosen = next((each for each in answer.candidates if each.id == answer.choice), None)
-    return GivenAnswer(answer.choice, None if chosen is None else chosen.text, answer.score)
+    return GivenAnswer(choice=answer.choice, text=None if chosen is None else chosen.text, score=answer.score)
+
+
+def is_right(answer: GivenAnswer, said: NewestFeedback) -> bool | None:
+    """Return whether an answer is right by what was said; None if that does not tell."""
+    if said.label is not None:
+        return answer.choice == said.label
+    if said.correction is not None:
+        return answer.text == said.correction
+    if said.reward is None or said.choice is None:
+        return None
+    if answer.choice == said.choice:
+        return said.reward > 0.5
+    return False if said.reward > 0.5 else None
 
 
 def differs(before: str | None, after: str | None, numbers: bool) -> bool:

@@ -21,7 +21,7 @@ from pydantic_core import ErrorDetails
 from online.errors import BadInput
 from online.io.csv_tables import DELIMITERS
 from online.io.xlsx_tables import OLE, ZIP, Cell, CellFault, read_workbook
-from online.schemas.replies import LineErrorCode, ReplyLine
+from online.schemas.replies import LineErrorCode, ReplyLine, SharedExample
 from online.settings import describe
 from online.settings.messages import plain_message
 from online.store.database.values import fold_text
@@ -75,18 +75,6 @@ class ParsedLine:
     number: int
     reply: ReplyLine | None
     error: LineError | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SharedExample:
-    """An example that another reply in use has, too: of the two, the one that is learned last counts.
-
-    reply: the id of the other one. line: where the same file gives it to that reply; None: that reply had it before.
-    """
-
-    example: str
-    reply: str
-    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +262,7 @@ class Plan:
         for example in planned.change.examples:
             id, line = self.owners.get(fold_text(example), (planned.id, None))
             if id != planned.id and self.active.get(id):
-                yield SharedExample(example, id, line)
+                yield SharedExample(example=example, reply=id, line=line)
             self.owners[fold_text(example)] = planned.id, planned.number
 
     def _plan_change(self, line: ParsedLine) -> PlannedLine:

@@ -9,14 +9,13 @@ import pytest
 from openpyxl import Workbook
 
 from online.errors import BadInput
-from online.schemas.replies import LineErrorCode, NewReply, ReplyLine
+from online.schemas.replies import LineErrorCode, NewReply, ReplyLine, SharedExample
 from online.serving.repertoire.importing import (
     Change,
     Format,
     LineError,
     Plan,
     PlannedLine,
-    SharedExample,
     parse_file,
     write_file,
 )
@@ -273,8 +272,8 @@ def test_an_example_that_two_replies_have_is_reported_with_the_other_one() -> No
         examples=present,
     )
     assert [line.shared for line in lines] == [
-        (SharedExample("when do you OPEN?", "hours"),),  # the other is of a retired reply
-        (SharedExample("On sundays?", "new1", 1),),
+        (SharedExample(example="when do you OPEN?", reply="hours", line=None),),  # the other is of a retired reply
+        (SharedExample(example="On sundays?", reply="new1", line=1),),
         (),
     ]
 
