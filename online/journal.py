@@ -36,7 +36,7 @@ MAX_FRAME_BYTES = 1 << 30  # a length beyond it is damage
 
 
 class JournalRow(msgspec.Struct, array_like=True):
-    """One prediction. The names are those of the table `prediction`.
+    """One prediction. The names are those of the table `prediction`. Its answer is filled in when there is one.
 
     input: JSON. features: None where they are the numbers of the input, as float64. candidates, scores: the best ones.
     exclude: the answers that were ruled out.
@@ -46,10 +46,10 @@ class JournalRow(msgspec.Struct, array_like=True):
     user: str | None
     input: bytes
     features: bytes | None
-    choice: str | None
-    propensity: float
-    candidates: Sequence[str]
-    scores: Sequence[float]
+    choice: str | None = None
+    propensity: float = 1.0
+    candidates: Sequence[str] = ()
+    scores: Sequence[float] = ()
     exclude: Sequence[str] = ()
 
 

@@ -27,7 +27,6 @@ from online.api.middleware.content_codings import DECODED
 from online.errors import BadInput, TooLarge
 from online.models.encoders.rows import ParsedNumbers
 from online.schemas.predict import PredictRequest
-from online.serving.predictor import NumberRows
 from online.serving.rates import LARGE_BYTES, RateLimits
 from online.settings import Settings
 from online.settings.messages import plain_message
@@ -49,6 +48,7 @@ class Rows(msgspec.Struct, forbid_unknown_fields=True):
     record: bool = True
 
 
+DecodedRows = tuple[list[list[float]], list[bytes]]  # and the JSON of each; none if they are not to be recorded
 ROWS, ROW = msgspec.json.Decoder(Rows), msgspec.json.Decoder(list[float])
 
 SPACE = b" \t\n\r"  # between the values of JSON
@@ -130,13 +130,13 @@ async def parse_rows(body: bytes, user: str | None) -> PredictRequest | None:
     decoded = decode_rows(body) if len(body) <= LARGE_BYTES else await decode_large_rows(body)
     if decoded is None:
         return None
-    texts = decoded.texts or [b""] * len(decoded.rows)  # only what is recorded needs its text
-    instances = [*map(ParsedNumbers, decoded.rows, texts)]
-    return PredictRequest.model_validate({"instances": instances, "record": decoded.record, "user": user})
+    rows, texts = decoded
+    instances = [*map(ParsedNumbers, rows, texts or [b""] * len(rows))]
+    return PredictRequest.model_validate({"instances": instances, "record": bool(texts), "user": user})
 
 
-def decode_rows(body: bytes) -> NumberRows | None:
-    """The rows in a body of nothing but rows of numbers; None for any other body, valid or not."""
+def decode_rows(body: bytes) -> DecodedRows | None:
+    """Return the rows in a body of nothing but rows of numbers; None for any other body, valid or not."""
     try:
         decoded = ROWS.decode(body)
     except msgspec.MsgspecError:
@@ -145,10 +145,10 @@ def decode_rows(body: bytes) -> NumberRows | None:
     texts = split_rows(body, len(rows)) if decoded.record else []
     if not rows or len(texts) < len(rows) * decoded.record:
         return None
-    return NumberRows(rows, texts, decoded.record)
+    return rows, texts
 
 
-async def decode_large_rows(body: bytes) -> NumberRows | None:
+async def decode_large_rows(body: bytes) -> DecodedRows | None:
     """What `decode_rows` returns; other requests are answered between the rows."""
     start, end = body.find(b"[") + 1, body.rfind(b"]")
     try:
@@ -162,7 +162,7 @@ async def decode_large_rows(body: bytes) -> NumberRows | None:
                 await asyncio.sleep(0)
     except (ValueError, msgspec.MsgspecError):
         return None
-    return NumberRows(rows, texts if record else [], record) if rows else None
+    return (rows, texts if record else []) if rows else None
 
 
 def cut_rows(body: bytes, start: int, end: int) -> Iterator[bytes]:

@@ -21,50 +21,48 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from online.errors import DeadlineExceeded, EncoderMoved, Overloaded
+from online.journal import JournalRow
 from online.models import Answer, Encoder
 from online.serving.versions import ServedVersion
 from online.telemetry import Metrics
-
-
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """What is recorded of a request, beside its answers; each list has one item per instance.
-
-    inputs: JSON. features: by the encoder of this name; None where they are the numbers of the input. user: on whose behalf
-    the request is made. exclude: answers that are ruled out. are_other_languages: whether an instance is in another language
-    than the model's (`ranker.other_languages`); empty where none is.
-    """
-
-    ids: Sequence[str]
-    inputs: Sequence[bytes]
-    features: Sequence[bytes | None]
-    encoder: str
-    user: str | None
-    exclude: Sequence[str]
-    are_other_languages: Sequence[bool] = ()
 
 
 class PendingRequest:
     """The encoded instances of one request, waiting for their answers.
 
     encoder: of the inputs; the version that answers must use the same one. keys: one per instance, from which an exploring
-    policy draws. recording: None records nothing. pinned: the version that must answer; None for the live one.
+    policy draws. rows: one per instance, recorded with the answers; none records nothing. rows_encoder: the name of the encoder of
+    their features. are_other_languages: whether an instance is in another language than the model's
+    (`ranker.other_languages`); empty where none is. pinned: the version that must answer; None for the live one.
     arrived_at, deadline: by the batcher's clock.
     """
 
-    __slots__ = ("arrived_at", "deadline", "encoder", "inputs", "keys", "pinned", "recording")
+    __slots__ = (
+        "are_other_languages",
+        "arrived_at",
+        "deadline",
+        "encoder",
+        "inputs",
+        "keys",
+        "pinned",
+        "rows",
+        "rows_encoder",
+    )
 
     def __init__(
         self,
         inputs: Sequence[bytes],
         encoder: Encoder,
         keys: Sequence[int | None],
-        recording: Recording | None,
         pinned: ServedVersion | None,
     ) -> None:
-        self.inputs, self.encoder, self.keys = inputs, encoder, keys
-        self.recording, self.pinned = recording, pinned
+        self.inputs, self.encoder, self.keys, self.pinned = inputs, encoder, keys, pinned
+        self.record((), "")
         self.arrived_at, self.deadline = 0.0, math.inf
+
+    def record(self, rows: Sequence[JournalRow], encoder: str, are_other_languages: Sequence[bool] = ()) -> None:
+        """Let the answers be recorded in these rows, whose features are those of the encoder of this name."""
+        self.rows, self.rows_encoder, self.are_other_languages = rows, encoder, are_other_languages
 
     @property
     def is_gone(self) -> bool:
@@ -90,10 +88,9 @@ class AwaitedRequest(PendingRequest):
         inputs: Sequence[bytes],
         encoder: Encoder,
         keys: Sequence[int | None],
-        recording: Recording | None = None,
         pinned: ServedVersion | None = None,
     ) -> None:
-        super().__init__(inputs, encoder, keys, recording, pinned)
+        super().__init__(inputs, encoder, keys, pinned)
         self.result: asyncio.Future[tuple[ServedVersion, list[Answer]]] = asyncio.get_running_loop().create_future()
 
     @property

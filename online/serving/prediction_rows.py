@@ -1,7 +1,7 @@
 """Recording of predictions: in the journal, or, for the turns of conversations, in the store.
 
-    request, features, ids --prepare--> Recording, with the answers --record--> journal ...> store
-                                   in a conversation: --record_turns--> store (predictions, turns)
+    request, features, ids --prepare_rows--> rows without answers --record, with the answers--> journal ...> store
+                                        in a conversation: --record_turns--> store (predictions, turns)
 
 A conversation belongs to one user, and its list and its turns are read as soon as the answer is there. So its predictions are
 committed with their turns before the answer leaves; everything else is written to the journal.
@@ -19,7 +19,7 @@ from online.models import Answer
 from online.models.encoders.rows import ParsedNumbers
 from online.models.ranker.other_languages import withhold_untaught
 from online.schemas.predict import PredictRequest
-from online.serving.batcher import Answered, Recording
+from online.serving.batcher import Answered
 from online.serving.transactions import Transactions
 from online.serving.versions import ServedVersion
 from online.store import now
@@ -38,41 +38,24 @@ class PredictionRecorder:
         """max_candidates: the number of candidates of an answer that are recorded, the best ones."""
         self.transactions, self.journal, self.max_candidates = transactions, journal, max_candidates
 
-    def prepare(
-        self,
-        request: PredictRequest,
-        features: Sequence[bytes],
-        ids: Sequence[str],
-        encoder: str,
-        are_other_languages: Sequence[bool],
-    ) -> Recording:
-        """What is recorded beside the answers. features, ids: one per instance. encoder: the name of the store's."""
-        inputs = [instance_json(*each) for each in zip(request.instances, features, strict=True)]
-        kept = [
-            None if type(instance) is ParsedNumbers else encoded
-            for instance, encoded in zip(request.instances, features, strict=True)
-        ]
-        return Recording(ids, inputs, kept, encoder, request.user, request.exclude, are_other_languages)
-
     def record(self, served: ServedVersion, answered: Answered) -> None:
         """Write a micro-batch to the journal. Raises Unavailable."""
         rows = dict[str, list[JournalRow]]()  # by encoder
         for request, answers in answered:
-            if (recording := request.recording) is not None:
-                rows.setdefault(recording.encoder, []).extend(self.build_rows(recording, answers))
+            if request.rows:
+                self.fill_rows(request.rows, answers, request.are_other_languages)
+                rows.setdefault(request.rows_encoder, []).extend(request.rows)
         self.journal.append(*(self.build_frame(served, encoder, of_encoder) for encoder, of_encoder in rows.items()))
 
-    def build_rows(self, recording: Recording, answers: Sequence[Answer]) -> list[JournalRow]:
-        most, user, exclude = self.max_candidates, recording.user, recording.exclude
-        answers = apply_rules(answers, exclude, recording.are_other_languages)
-        rows = list[JournalRow]()
-        for id, input, features, answer in zip(
-            recording.ids, recording.inputs, recording.features, answers, strict=True
-        ):
-            best = answer.top(most).candidates
-            ids, scores = [each[0] for each in best], [each[1] for each in best]
-            rows.append(JournalRow(id, user, input, features, answer.choice, answer.propensity, ids, scores, exclude))
-        return rows
+    def fill_rows(
+        self, rows: Sequence[JournalRow], answers: Sequence[Answer], are_other_languages: Sequence[bool]
+    ) -> None:
+        """Write the answers of a request into its rows."""
+        answers = apply_rules(answers, rows[0].exclude, are_other_languages)
+        for row, answer in zip(rows, answers, strict=True):
+            best = answer.top(self.max_candidates).candidates
+            row.choice, row.propensity = answer.choice, answer.propensity
+            row.candidates, row.scores = [each[0] for each in best], [each[1] for each in best]
 
     def build_frame(self, served: ServedVersion, encoder: str, rows: list[JournalRow]) -> JournalFrame:
         return JournalFrame(self.transactions.name, served.version, served.learned_until, encoder, now(), rows)
@@ -80,20 +63,22 @@ class PredictionRecorder:
     async def record_turns(
         self,
         request: PredictRequest,
-        recording: Recording,
+        journal_rows: list[JournalRow],
+        encoder: str,
         features: Sequence[bytes],
         served: ServedVersion,
-        answers: Sequence[Answer],
     ) -> None:
-        """Commit the predictions of a conversation with their turns.
+        """Commit the predictions of a conversation, with their answers, and their turns. encoder: of the features.
 
         Raises EncoderMoved unless the store uses the encoder of the features, and NotFound for a conversation of
         another user.
         """
-        frame = self.build_frame(served, recording.encoder, self.build_rows(recording, answers))
+        frame = self.build_frame(served, encoder, journal_rows)
         rows = [build_row(frame, row, encoded) for row, encoded in zip(frame.rows, features, strict=True)]
         # each question of a request follows the one before it
-        afters = [None] * len(rows) if request.after is None else [request.after, *recording.ids[:-1]]
+        afters = (
+            [None] * len(rows) if request.after is None else [request.after, *(row.id for row in journal_rows[:-1])]
+        )
         turns = [
             {**row, "turn": Turn(request.conversation, make_title(instance), tuple(request.exclude), after)}
             for row, instance, after in zip(rows, request.instances, afters, strict=True)
@@ -101,11 +86,25 @@ class PredictionRecorder:
 
         def record(connection: Connection) -> None:
             self.transactions.hold_encoder(connection)
-            self.transactions.check_encoder(connection, {recording.encoder})
+            self.transactions.check_encoder(connection, {encoder})
             add_predictions(connection, rows)
             add_turns(connection, self.transactions.name, turns)
 
         await self.transactions.write(record)
+
+
+def prepare_rows(request: PredictRequest, features: Sequence[bytes], ids: Sequence[str]) -> list[JournalRow]:
+    """Return what is recorded beside the answers. features, ids: one per instance."""
+    return [
+        JournalRow(
+            id,
+            request.user,
+            instance_json(instance, encoded),
+            None if type(instance) is ParsedNumbers else encoded,
+            exclude=request.exclude,
+        )
+        for id, instance, encoded in zip(ids, request.instances, features, strict=True)
+    ]
 
 
 def apply_rules(

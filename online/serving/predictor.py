@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from online.errors import BadInput, NotLearnedYet, TooLarge
-from online.journal import JournalWriter
+from online.journal import JournalRow, JournalWriter
 from online.models import Answer, Encoder, encoder_options, explore_user_share, spec_of
 from online.models.encoders.follow_ups import LATEST, add_previous, needs_previous
 from online.models.encoders.rows import VectorEncoder
@@ -24,12 +24,11 @@ from online.serving.batcher import (
     InteractiveLoad,
     Limits,
     PendingRequest,
-    Recording,
 )
 from online.serving.exploration import ExplorationShares
 from online.serving.monitoring.live_monitor import LiveMonitor
 from online.serving.monitoring.shadow import AnsweredRequest, Shadow
-from online.serving.prediction_rows import PredictionRecorder, apply_rules
+from online.serving.prediction_rows import PredictionRecorder, apply_rules, prepare_rows
 from online.serving.rates import RateLimits
 from online.serving.transactions import Transactions
 from online.serving.versions import EncoderConfig, ServedVersion, VersionSelector
@@ -54,16 +53,6 @@ class PredictionResult:
     ids: list[str]
     served: ServedVersion
     lacks_room: bool = False
-
-
-@dataclass(slots=True)
-class NumberRows:
-    """A request of rows of finite numbers. texts: the JSON of each row, if they are recorded. inputs: the encoded rows."""
-
-    rows: Sequence[list[float]]
-    texts: Sequence[bytes]
-    record: bool
-    inputs: Sequence[bytes] = ()
 
 
 class Predictor:
@@ -156,18 +145,20 @@ class Predictor:
         # where replies are ruled out, the next best one is certain: nothing is drawn
         is_drawn = self.explores and bool(ids) and not request.exclude
         are_other = await self._find_other_languages(request.instances)
-        name = config.encoder_name
-        recording = self.recorder.prepare(request, features, ids, name, are_other) if request.record else None
+        rows = prepare_rows(request, features, ids) if request.record else []
         in_conversation = request.conversation is not None
         with self.exploration.admit(request.user, len(ids) if is_drawn else 0) as admission:
             drawn = ids[: admission.allowed]
             keys = [*map(draw_key, drawn), *[None] * (len(inputs) - len(drawn))]
-            pending = AwaitedRequest(inputs, encoder, keys, None if in_conversation else recording, pinned)
+            pending = AwaitedRequest(inputs, encoder, keys, pinned)
+            if not in_conversation:
+                pending.record(rows, config.encoder_name, are_other)
             self.batcher.submit(pending)
             served, answers = await pending.result
             admission.count(answers)
-        if in_conversation and recording is not None:
-            await self.recorder.record_turns(request, recording, features, served, answers)
+        if in_conversation and rows:
+            self.recorder.fill_rows(rows, answers, are_other)
+            await self.recorder.record_turns(request, rows, config.encoder_name, features, served)
         self.observe(inputs, encoder, keys, ids)
         return PredictionResult(list(apply_rules(answers, request.exclude, are_other)), ids, served)
 
@@ -212,27 +203,22 @@ class Predictor:
         is_ordinary = CANARY not in labels and not self.explores and not self.lacks_room
         return is_same and isinstance(current.encoder, VectorEncoder) and is_ordinary
 
-    def pack(self, request: NumberRows) -> bool:
-        """Encode the rows. Returns False for rows that are not as the settings and the model have them."""
-        rows, settings, encoder = request.rows, self.settings, self.live.current.encoder
+    def pack(self, rows: Sequence[list[float]]) -> list[bytes] | None:
+        """Encode rows of finite numbers; None for rows that are not as the settings and the model have them."""
+        settings, encoder = self.settings, self.live.current.encoder
         assert isinstance(encoder, VectorEncoder), "is_plain says so"
         if len(rows) > settings.max_instances or sum(map(len, rows)) > settings.max_tensor_elements:
-            return False
-        packed = encoder.pack(rows)
-        request.inputs = packed or []
-        return packed is not None
+            return None
+        return encoder.pack(rows)
 
-    def submit(self, pending: PendingRequest, request: NumberRows, user: str | None) -> None:
-        """Queue a packed request of a user. Raises Overloaded."""
-        pending.inputs, pending.encoder, pending.pinned = request.inputs, self.live.current.encoder, None
-        ids, count = list[str](), len(request.inputs)
-        pending.recording, pending.keys = None, NO_KEY if count == 1 else [None] * count
-        if request.record:
-            ids = [self.transactions.new_id() for _ in request.inputs]
-            encoder = self.live.encoder_config.encoder_name
-            pending.recording = Recording(
-                ids, request.texts, NO_KEY if count == 1 else [None] * count, encoder, user, ()
-            )
+    def submit(
+        self, pending: PendingRequest, inputs: Sequence[bytes], texts: Sequence[bytes], user: str | None
+    ) -> None:
+        """Queue packed rows of a user. texts: the JSON of each row; none if they are not recorded. Raises Overloaded."""
+        pending.inputs, pending.encoder, pending.pinned = inputs, self.live.current.encoder, None
+        pending.keys = NO_KEY if len(inputs) == 1 else [None] * len(inputs)
+        rows = [JournalRow(self.transactions.new_id(), user, text, None) for text in texts]
+        pending.record(rows, self.live.encoder_config.encoder_name)
         self.batcher.submit(pending)
 
     def count_answered(self, instances: int, seconds: Sequence[float]) -> None:

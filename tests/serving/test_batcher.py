@@ -49,7 +49,7 @@ class Scene:
         )
 
     def _record(self, served: ServedVersion, answered: Answered) -> None:
-        assert all(request.recording is None for request, _ in answered)
+        assert all(not request.rows for request, _ in answered)
 
     def ask(self, name: str, size: int = 1, from_job: bool = False) -> "asyncio.Task[Sequence[Answer]]":
         inputs = self.encoder.encode([[0.0, 1.0]] * size)

@@ -121,24 +121,26 @@ class Endpoint:
             return False
         if len(body) > LARGE_BYTES and body.count(b"[") > predictor.settings.max_instances + 1:
             return False
-        if not predictor.is_plain or (rows := decode_rows(body)) is None or not predictor.pack(rows):
+        if not predictor.is_plain or (decoded := decode_rows(body)) is None:
+            return False
+        rows, texts = decoded
+        if (inputs := predictor.pack(rows)) is None:
             return False
         try:
             check_scope(caller, self.access, self.name)
-            direct.rates.check(caller, 1, len(rows.rows), len(body))
+            direct.rates.check(caller, 1, len(rows), len(body))
         except OnlineError:  # it is refused again there, with all that belongs to the answer
             return False
         try:
-            predictor.submit(request, rows, caller.acts_for(None))
+            predictor.submit(request, inputs, texts, caller.acts_for(None))
         except OnlineError:  # there, it is also counted again
-            direct.rates.take_back(caller, 1, len(rows.rows), len(body))
+            direct.rates.take_back(caller, 1, len(rows), len(body))
             return False
         request.started_at = started
         return True
 
     def answer(self, request: DirectRequest, served: ServedVersion, answers: list[Answer]) -> None:
-        recording, most = request.recording, self.predictor.settings.max_candidates
-        ids: Sequence[str] = () if recording is None else recording.ids
+        ids, most = [row.id for row in request.rows], self.predictor.settings.max_candidates
         content = {
             "predictions": [render_answer(self.kind, each, most) for each in answers],
             "prediction_ids": ids,
