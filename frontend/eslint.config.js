@@ -20,10 +20,7 @@ export default ts.config(
     rules: {
       // An implementation may be synchronous where its interface returns a promise.
       '@typescript-eslint/require-await': 'off',
-      '@typescript-eslint/no-unused-vars': [
-        'error',
-        { argsIgnorePattern: '^_', varsIgnorePattern: '^_' },
-      ],
+      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
       // Sets, maps and URLs serve as plain values here. State that must react is declared with $state.
       'svelte/prefer-svelte-reactivity': 'off',
     },
@@ -35,9 +32,7 @@ export default ts.config(
   {
     // ESLint sees an imported component as `any`. svelte-check knows its type and checks these.
     files: ['**/*.svelte'],
-    rules: Object.fromEntries(
-      unsafe.map((name) => [`@typescript-eslint/no-unsafe-${name}`, 'off']),
-    ),
+    rules: Object.fromEntries(unsafe.map((name) => [`@typescript-eslint/no-unsafe-${name}`, 'off'])),
   },
   {
     // Matchers of vitest are `any`, and a fake may replace a method of its own.

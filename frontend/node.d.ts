@@ -12,10 +12,7 @@ declare module 'node:path' {
 
 declare module 'node:zlib' {
   export const constants: { BROTLI_PARAM_QUALITY: number; BROTLI_PARAM_SIZE_HINT: number };
-  export function brotliCompressSync(
-    text: Uint8Array,
-    options: { params: Record<number, number> },
-  ): Uint8Array;
+  export function brotliCompressSync(text: Uint8Array, options: { params: Record<number, number> }): Uint8Array;
   export function gzipSync(text: Uint8Array, options: { level: number }): Uint8Array<ArrayBuffer>;
 }
 

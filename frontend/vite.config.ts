@@ -31,8 +31,7 @@ const shell: Plugin = {
     async handler(_, bundle) {
       const worker = bundle[WORKER];
       const page = bundle['index.html'];
-      if (worker?.type !== 'chunk' || page?.type !== 'asset')
-        throw new Error('the build has no worker or no page');
+      if (worker?.type !== 'chunk' || page?.type !== 'asset') throw new Error('the build has no worker or no page');
       const assets = Object.keys(bundle).filter((name) => name.startsWith('assets/'));
       const files = [...assets.filter((name) => !ON_DEMAND.test(name)), ...PUBLIC].sort();
       const pages = PAGES.map((name) => (name === 'chat' ? './' : name));
@@ -94,12 +93,9 @@ const widget: Plugin = {
         lib: { entry: 'widget/widget.ts', formats: ['iife'], name: 'onlineWidget' },
       },
     });
-    const outputs = (Array.isArray(built) ? built : [built]).flatMap((each) =>
-      'output' in each ? each.output : [],
-    );
+    const outputs = (Array.isArray(built) ? built : [built]).flatMap((each) => ('output' in each ? each.output : []));
     const [script, ...rest] = outputs;
-    if (script?.type !== 'chunk' || rest.length > 0)
-      throw new Error('the widget is not one script');
+    if (script?.type !== 'chunk' || rest.length > 0) throw new Error('the widget is not one script');
     this.emitFile({ type: 'asset', fileName: 'widget.js', source: script.code });
     const types = await readFile('widget/public_types.ts');
     this.emitFile({ type: 'asset', fileName: 'widget.d.ts', source: types });
@@ -143,10 +139,7 @@ function isInFirstView(id: string, modules: Modules, visited = new Set<string>()
   if (visited.has(id)) return false;
   visited.add(id);
   const { isEntry, importers } = modules.getModuleInfo(id) ?? { isEntry: false, importers: [] };
-  return (
-    (isEntry && !id.endsWith('worker.ts')) ||
-    importers.some((one) => isInFirstView(one, modules, visited))
-  );
+  return (isEntry && !id.endsWith('worker.ts')) || importers.some((one) => isInFirstView(one, modules, visited));
 }
 
 export default defineConfig(({ mode }) => ({

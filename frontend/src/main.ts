@@ -2,15 +2,7 @@ import { mount } from 'svelte';
 import '@fontsource-variable/figtree/wght.css';
 import './app.css';
 import App from './App.svelte';
-import {
-  createChatApi,
-  createInboxApi,
-  listModels,
-  ping,
-  sessionApi,
-  speakFor,
-  watchConnection,
-} from './lib/api';
+import { createChatApi, createInboxApi, listModels, ping, sessionApi, speakFor, watchConnection } from './lib/api';
 import { DeviceApi } from './lib/chat/device_api';
 import { Conversation } from './lib/chat/conversation.svelte';
 import { StoredConversations } from './lib/chat/conversation_list.svelte';
@@ -45,8 +37,7 @@ watchConnection((answered) => connection.report(answered));
 addEventListener('offline', () => connection.report(false));
 const router = new Router(window);
 // What is shown belongs to the caller before, such as a conversation.
-const restart = () =>
-  router.page === 'chat' ? location.assign(hrefOf('chat')) : location.reload();
+const restart = () => (router.page === 'chat' ? location.assign(hrefOf('chat')) : location.reload());
 const session: Session = new Session({
   api: sessionApi,
   pause,
@@ -60,11 +51,7 @@ const offline = new OfflineLoader(async () =>
 );
 speakFor(session);
 void session.load();
-const models = new Models(
-  () => session.usable.then(listModels),
-  pause,
-  createMemory(kept, 'online.models'),
-);
+const models = new Models(() => session.usable.then(listModels), pause, createMemory(kept, 'online.models'));
 void models.all();
 // The conversation is kept while other pages are shown; events are received only while it is shown.
 const api = createChatApi(() => models.first(isChatModel));

@@ -76,8 +76,7 @@ async function dropOldBuilds() {
 }
 
 /** Whether a cache holds a build of this service, not of one under a longer prefix. */
-const isOurs = (name: string) =>
-  name.startsWith(CACHE_PREFIX) && !name.slice(CACHE_PREFIX.length).includes('/');
+const isOurs = (name: string) => name.startsWith(CACHE_PREFIX) && !name.slice(CACHE_PREFIX.length).includes('/');
 
 async function answerPage(request: Request): Promise<Response> {
   const answer = await fetch(request).catch(() => null);

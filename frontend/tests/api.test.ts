@@ -53,9 +53,7 @@ test.each([
 ] as const)('a request of the queue that hangs has no answer: %s', async (_, request) => {
   const reports: boolean[] = [];
   watchConnection((answered) => reports.push(answered));
-  vi.spyOn(AbortSignal, 'timeout').mockReturnValue(
-    AbortSignal.abort(new DOMException('', 'TimeoutError')),
-  );
+  vi.spyOn(AbortSignal, 'timeout').mockReturnValue(AbortSignal.abort(new DOMException('', 'TimeoutError')));
   vi.stubGlobal('fetch', (_: string, { signal }: RequestInit) =>
     signal?.aborted ? Promise.reject(signal.reason as Error) : new Promise(() => {}),
   );

@@ -24,13 +24,11 @@ import type {
   ExplanationAnswer,
 } from '../src/lib/schema';
 
-export const CANDIDATES = ['at nine', 'at ten', 'at eleven', 'at noon', 'never'].map(
-  (text, index) => ({
-    id: `r${index}`,
-    text,
-    score: 1 - index / 10,
-  }),
-);
+export const CANDIDATES = ['at nine', 'at ten', 'at eleven', 'at noon', 'never'].map((text, index) => ({
+  id: `r${index}`,
+  text,
+  score: 1 - index / 10,
+}));
 
 /** What a visitor may do whose teaching is reviewed. */
 export const VISITOR: Rights = { mayRate: true, mayCurate: false, teaching: 'review' };
@@ -77,8 +75,7 @@ export class FakeApi implements Api {
   async predict(request: PredictRequest, _signal?: AbortSignal): Promise<PredictResponse> {
     this.check('predict');
     this.predicted.push(request);
-    if ((request.min_offset ?? 0) > this.learned_until)
-      throw new ApiError('it is not learned', 504);
+    if ((request.min_offset ?? 0) > this.learned_until) throw new ApiError('it is not learned', 504);
     const excluded = request.exclude ?? [];
     const candidates = this.candidates.filter(({ id }) => !excluded.includes(id));
     const reply = excluded.length > 0 ? (candidates[0] ?? null) : this.reply;
@@ -91,12 +88,7 @@ export class FakeApi implements Api {
   }
 
   async giveFeedback(feedback: FeedbackRequest) {
-    const content =
-      'reward' in feedback
-        ? feedback.reward
-        : 'label' in feedback
-          ? feedback.label
-          : feedback.correction;
+    const content = 'reward' in feedback ? feedback.reward : 'label' in feedback ? feedback.label : feedback.correction;
     this.check(`give ${content}`);
     this.sentFeedback.push(feedback);
     const receipt: FeedbackProgress = this.isReviewed

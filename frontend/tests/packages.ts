@@ -13,9 +13,7 @@ export class BuiltPackage {
       build: { write: false },
     });
     const outputs = (Array.isArray(built) ? built : [built]) as Rollup.RollupOutput[];
-    return new BuiltPackage(
-      outputs.flatMap(({ output }) => output.filter((each) => each.type === 'chunk')),
-    );
+    return new BuiltPackage(outputs.flatMap(({ output }) => output.filter((each) => each.type === 'chunk')));
   }
 
   /** An entry and what it imports. */

@@ -220,8 +220,7 @@ export class Conversation {
       given.isHeld = status === 'held';
       const replaced = turn.given.filter(({ isHeld }) => isHeld || !given.isHeld);
       turn.given = [...turn.given.filter((one) => !replaced.includes(one)), given];
-      for (const { id, isHeld } of replaced)
-        if (isHeld) service.send('DELETE', this.pathOf(id)).catch(() => {}); // a decision came first
+      for (const { id, isHeld } of replaced) if (isHeld) service.send('DELETE', this.pathOf(id)).catch(() => {}); // a decision came first
       this.settle(turn, number, given.isHeld ? t.held : t.saved);
       emit('feedback', { predictionId: turn.id, given: given.kind, isHeld: given.isHeld });
       if (!given.isHeld) void this.follow(turn, given, offset, number);
@@ -240,8 +239,7 @@ export class Conversation {
       const outcome = await service.send<FeedbackProgress>('GET', this.pathOf(given.id));
       const isLearned = ['learned', 'accepted'].includes(outcome.status);
       this.settle(turn, number, isLearned ? t.learned : t.notLearned);
-      if (isLearned)
-        emit('learned', { predictionId: turn.id, version: outcome.version ?? version });
+      if (isLearned) emit('learned', { predictionId: turn.id, version: outcome.version ?? version });
     } catch {
       // It is saved; only the news of what became of it is missing.
     }
@@ -254,8 +252,7 @@ export class Conversation {
     const request = { instances, record: false, min_offset, timeout_ms: LEARNING_MS };
     for (let tries = 0; tries < LEARNING_TRIES; tries++)
       try {
-        return (await service.send<PredictResponse>('POST', `${this.path}:predict`, request))
-          .model_version;
+        return (await service.send<PredictResponse>('POST', `${this.path}:predict`, request)).model_version;
       } catch (error) {
         if (!(error instanceof ServiceError) || error.status !== GATEWAY_TIMEOUT) throw error;
       }
@@ -311,6 +308,4 @@ function restoreGiven({ id, reward, correction, label, status }: StoredFeedback)
 
 /** A new id. `crypto.randomUUID` is missing on pages without TLS. */
 const newId = () =>
-  [...crypto.getRandomValues(new Uint8Array(16))]
-    .map((byte) => byte.toString(16).padStart(2, '0'))
-    .join('');
+  [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');

@@ -5,8 +5,7 @@
    Anything else, such as tags, stays as it was written. The chat page renders more.
 */
 
-export type Inline =
-  string | { tag: 'strong' | 'em' | 'code' | 'a'; href?: string; inner: Inline[] };
+export type Inline = string | { tag: 'strong' | 'em' | 'code' | 'a'; href?: string; inner: Inline[] };
 export interface Block {
   tag: 'p' | 'ul' | 'ol' | 'pre';
   /** The lines of a paragraph or of code, or the items of a list. */
@@ -70,10 +69,7 @@ export function renderMarkup(text: string): HTMLElement[] {
     const block = document.createElement(tag);
     for (const [place, line] of lines.entries())
       if (tag === 'p' || tag === 'pre')
-        block.append(
-          ...(place ? [tag === 'p' ? document.createElement('br') : '\n'] : []),
-          ...line.map(toNode),
-        );
+        block.append(...(place ? [tag === 'p' ? document.createElement('br') : '\n'] : []), ...line.map(toNode));
       else {
         const item = document.createElement('li');
         item.append(...line.map(toNode));

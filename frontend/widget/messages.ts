@@ -4,8 +4,7 @@ const en = {
   title: 'Chat',
   greeting: 'Ask me anything',
   rate: 'Your ratings change my answers within moments.',
-  review:
-    'You can rate my replies and suggest better ones. A person checks a suggestion before I use it.',
+  review: 'You can rate my replies and suggest better ones. A person checks a suggestion before I use it.',
   open: 'Open the chat',
   close: 'Close the chat',
   log: 'Conversation',
@@ -52,8 +51,7 @@ const de: Messages = {
   title: 'Chat',
   greeting: 'Fragen Sie mich etwas',
   rate: 'Ihre Bewertungen ändern meine Antworten sofort.',
-  review:
-    'Sie können meine Antworten bewerten und bessere vorschlagen. Einen Vorschlag prüft erst ein Mensch.',
+  review: 'Sie können meine Antworten bewerten und bessere vorschlagen. Einen Vorschlag prüft erst ein Mensch.',
   open: 'Chat öffnen',
   close: 'Chat schließen',
   log: 'Gespräch',

@@ -64,10 +64,7 @@ export interface Widget {
   /** Ask a question, as if it had been typed. Resolves to null where it could not be answered; the event `error` says why. */
   ask(question: string): Promise<WidgetReply | null>;
   /** Returns a function that ends it. */
-  on<Name extends keyof WidgetEvents>(
-    name: Name,
-    listener: (detail: WidgetEvents[Name]) => void,
-  ): () => void;
+  on<Name extends keyof WidgetEvents>(name: Name, listener: (detail: WidgetEvents[Name]) => void): () => void;
   /** Remove the widget from the page. */
   destroy(): void;
 }

@@ -51,13 +51,11 @@ export class Service {
 
   /** Say who the visitor is, and return how they may teach. Raises ServiceError. */
   async connect(): Promise<Teaching> {
-    const session = await this.call<SessionAnswer>('GET', 'v1/session').catch(
-      async (error: unknown) => {
-        const isUnread = error instanceof ServiceError && error.status === 0;
-        if (isUnread && (await this.isReachable())) throw this.refusedOrigin();
-        throw error;
-      },
-    );
+    const session = await this.call<SessionAnswer>('GET', 'v1/session').catch(async (error: unknown) => {
+      const isUnread = error instanceof ServiceError && error.status === 0;
+      if (isUnread && (await this.isReachable())) throw this.refusedOrigin();
+      throw error;
+    });
     if (session.visitor_token) [this.token, this.isNew] = [session.visitor_token, true];
     if (!session.scopes.includes('predict') || !session.scopes.includes('feedback'))
       throw new ServiceError(
@@ -77,8 +75,7 @@ export class Service {
     try {
       return await this.call<T>(method, path, body);
     } catch (error) {
-      if (!(error instanceof ServiceError) || error.status !== UNAUTHORIZED || this.token === null)
-        throw error;
+      if (!(error instanceof ServiceError) || error.status !== UNAUTHORIZED || this.token === null) throw error;
       this.token = null; // signed with a key that has been replaced
       await this.connect();
       if (this.token !== null) this.store.save(this.token);

@@ -31,13 +31,9 @@ export class TurnView {
     const buttons = turn.reply === null ? [] : [this.thumbs.up, this.thumbs.down];
     this.row = createElement('div', rating, [...buttons, this.status, this.undo]);
     this.form = this.correctionForm();
-    const reply =
-      turn.reply === null ? [createElement('p', {}, [t.unknown])] : renderMarkup(turn.reply);
+    const reply = turn.reply === null ? [createElement('p', {}, [t.unknown])] : renderMarkup(turn.reply);
     this.element = createElement('li', {}, [
-      createElement('p', { class: 'question' }, [
-        createElement('span', { class: 'unseen' }, [t.you]),
-        turn.question,
-      ]),
+      createElement('p', { class: 'question' }, [createElement('span', { class: 'unseen' }, [t.you]), turn.question]),
       createElement('article', { class: 'reply', 'aria-label': t.reply }, reply),
       ...[this.row, this.correction, this.form],
     ]);
@@ -81,9 +77,7 @@ export class TurnView {
 
   private correctionForm(): HTMLFormElement {
     const { turn, t, conversation } = this;
-    const chips = turn.chips.map((text) =>
-      this.button(text, () => void conversation.correct(turn, text)),
-    );
+    const chips = turn.chips.map((text) => this.button(text, () => void conversation.correct(turn, text)));
     const isReviewed = conversation.teaching === 'review';
     const field = createElement('textarea', { rows: '2' });
     const form = createElement('form', {}, [
@@ -95,9 +89,7 @@ export class TurnView {
         : [
             createElement('label', {}, [t.correct, field]),
             ...(isReviewed ? [createElement('p', { class: 'quiet' }, [t.reviewed])] : []),
-            createElement('button', { class: 'primary', type: 'submit' }, [
-              isReviewed ? t.suggest : t.teach,
-            ]),
+            createElement('button', { class: 'primary', type: 'submit' }, [isReviewed ? t.suggest : t.teach]),
           ]),
     ]);
     form.onsubmit = (event) => {
@@ -110,9 +102,7 @@ export class TurnView {
   }
 
   private thumb(kind: 'up' | 'down', label: string): HTMLButtonElement {
-    const button = createElement('button', { type: 'button', 'aria-label': label, title: label }, [
-      createIcon(kind),
-    ]);
+    const button = createElement('button', { type: 'button', 'aria-label': label, title: label }, [createIcon(kind)]);
     button.onclick = () => void this.conversation.rate(this.turn, kind);
     return button;
   }

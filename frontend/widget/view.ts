@@ -49,28 +49,22 @@ export class View {
     target: Element | null,
   ) {
     const title = options.title ?? t.title;
-    this.scroller = createElement(
-      'div',
-      { class: 'log', tabindex: '0', role: 'group', 'aria-label': t.log },
-      [...[this.intro, this.turns]],
-    );
+    this.scroller = createElement('div', { class: 'log', tabindex: '0', role: 'group', 'aria-label': t.log }, [
+      ...[this.intro, this.turns],
+    ]);
     this.field = createElement('textarea', {
       rows: '1',
       'aria-label': t.label,
       placeholder: t.label,
     });
     const isInline = target !== null;
-    this.panel = createElement(
-      isInline ? 'section' : 'dialog',
-      { class: 'panel', 'aria-label': title },
-      [
-        createElement('div', { class: 'head' }, [title, ...(isInline ? [] : [this.closeButton()])]),
-        this.scroller,
-        this.problem,
-        this.composer(),
-        this.announcer,
-      ],
-    );
+    this.panel = createElement(isInline ? 'section' : 'dialog', { class: 'panel', 'aria-label': title }, [
+      createElement('div', { class: 'head' }, [title, ...(isInline ? [] : [this.closeButton()])]),
+      this.scroller,
+      this.problem,
+      this.composer(),
+      this.announcer,
+    ]);
     this.launcher = isInline ? null : this.launchButton();
     this.root.append(...(this.launcher ? [this.launcher] : []), this.panel);
     if (!isInline)
@@ -134,9 +128,7 @@ export class View {
       createElement('p', {}, [this.options.greeting ?? t.greeting]),
       createElement('p', { class: 'quiet' }, [teaching === 'review' ? t.review : t.rate]),
     );
-    const isNew =
-      turns.some((turn) => !this.views.has(turn)) ||
-      (pending !== null && !this.waiting.isConnected);
+    const isNew = turns.some((turn) => !this.views.has(turn)) || (pending !== null && !this.waiting.isConnected);
     for (const turn of turns) this.viewOf(turn).draw();
     this.drawWaiting(pending);
     if (problem !== this.problem.textContent) this.problem.textContent = problem;
@@ -165,11 +157,9 @@ export class View {
     shadow.adoptedStyleSheets = [sheet]; // allowed by every Content-Security-Policy, unlike a style element
     shadow.append(this.root);
     // Shortcuts of the page are not meant while somebody types here.
-    for (const name of PASSED_ON)
-      this.root.addEventListener(name, (event) => event.stopPropagation());
+    for (const name of PASSED_ON) this.root.addEventListener(name, (event) => event.stopPropagation());
     const { accent } = this.options;
-    if (accent !== undefined && CSS.supports('color', accent))
-      this.host.style.setProperty('--online-accent', accent);
+    if (accent !== undefined && CSS.supports('color', accent)) this.host.style.setProperty('--online-accent', accent);
     (target ?? document.body).append(this.host);
     this.schemes.addEventListener('change', this.color);
     this.color();
@@ -221,9 +211,7 @@ export class View {
   }
 
   private closeButton(): HTMLButtonElement {
-    const button = createElement('button', { type: 'button', 'aria-label': this.t.close }, [
-      createIcon('close'),
-    ]);
+    const button = createElement('button', { type: 'button', 'aria-label': this.t.close }, [createIcon('close')]);
     button.onclick = () => this.actions.close();
     return button;
   }

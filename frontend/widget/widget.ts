@@ -55,12 +55,7 @@ class OnlineWidget implements Widget {
     const page = document.documentElement.lang;
     const language = chooseLanguage([options.language, page, ...navigator.languages]);
     const t = MESSAGES[language];
-    this.service = new Service(
-      base,
-      t,
-      keptIn('localStorage', `online visitor ${base}`),
-      location.origin,
-    );
+    this.service = new Service(base, t, keptIn('localStorage', `online visitor ${base}`), location.origin);
     const place = widgets.filter(({ model }) => model === this.model).length;
     this.conversation = new Conversation({
       ...{ service: this.service, model: this.model, t },
@@ -182,8 +177,7 @@ function begin(script: HTMLScriptElement | SVGScriptElement | null) {
   const online = known && 'create' in known ? known : (window.online = api);
   if (script instanceof HTMLScriptElement && script.dataset['auto'] !== 'false') {
     const create = () => online.create(readOptions(script));
-    if (document.readyState === 'loading')
-      addEventListener('DOMContentLoaded', create, { once: true });
+    if (document.readyState === 'loading') addEventListener('DOMContentLoaded', create, { once: true });
     else create();
   }
   if (online === api) dispatchEvent(new CustomEvent('online:ready'));

@@ -10,16 +10,10 @@ export function App() {
     <main>
       <h1>A shop in React</h1>
       <p>
-        <button onClick={() => setIsShown(!isShown)}>{isShown ? 'Hide' : 'Show'} the chat</button>{' '}
-        Replies: <output>{count}</output>
+        <button onClick={() => setIsShown(!isShown)}>{isShown ? 'Hide' : 'Show'} the chat</button> Replies:{' '}
+        <output>{count}</output>
       </p>
-      {isShown && (
-        <OnlineChat
-          service={SERVICE}
-          title="Questions"
-          onReply={() => setCount((before) => before + 1)}
-        />
-      )}
+      {isShown && <OnlineChat service={SERVICE} title="Questions" onReply={() => setCount((before) => before + 1)} />}
     </main>
   );
 }

@@ -75,10 +75,7 @@ import type {
 
 /** The requests that a model of any kind supports. */
 export interface ModelApi<Prediction, Instance> {
-  predict(
-    request: PredictRequest<Instance>,
-    signal?: AbortSignal,
-  ): Promise<PredictResponse<Prediction>>;
+  predict(request: PredictRequest<Instance>, signal?: AbortSignal): Promise<PredictResponse<Prediction>>;
   giveFeedback(feedback: FeedbackRequest): Promise<Receipt>;
   /** Send several. Either all or none are accepted. */
   giveAll(feedback: FeedbackRequest[]): Promise<Receipt[]>;
@@ -275,19 +272,9 @@ export interface ColumnChoice {
 export interface ReplaysApi {
   list(): Promise<Replays>;
   /** What the columns of a table are. start: the file or its first lines; name: of the file. */
-  recogniseColumns(
-    start: Blob,
-    name: string,
-    label: string,
-    columns: ColumnChoice,
-  ): Promise<RecognisedColumns>;
+  recogniseColumns(start: Blob, name: string, label: string, columns: ColumnChoice): Promise<RecognisedColumns>;
   /** onProgress: called with the share uploaded, 0 to 1. */
-  send(
-    log: File,
-    request: ReplayRequest,
-    onProgress: (share: number) => void,
-    signal: AbortSignal,
-  ): Promise<Replay>;
+  send(log: File, request: ReplayRequest, onProgress: (share: number) => void, signal: AbortSignal): Promise<Replay>;
   drop(id: string): Promise<void>;
   page(id: string): string;
 }
@@ -316,13 +303,11 @@ export class ApiError extends Error {
 }
 
 /** Whether a request failed because nothing answered. */
-export const isUnreachable = (error: unknown): error is ApiError =>
-  error instanceof ApiError && error.status === 0;
+export const isUnreachable = (error: unknown): error is ApiError => error instanceof ApiError && error.status === 0;
 
 /** Called after each request with whether it was answered. */
 let reportConnection: (answered: boolean) => void = () => {};
-export const watchConnection = (onEvent: (answered: boolean) => void) =>
-  (reportConnection = onEvent);
+export const watchConnection = (onEvent: (answered: boolean) => void) => (reportConnection = onEvent);
 
 /** What the requests need to know of the session. */
 interface Identity {
@@ -338,8 +323,7 @@ const GATEWAY_STATUSES = [502, 503, 504];
 
 /** Whether a proxy has answered, because the service did not. The service itself answers these statuses in JSON.
     answer: null for what is not JSON. */
-const isOfProxy = (status: number, answer: unknown) =>
-  answer === null && GATEWAY_STATUSES.includes(status);
+const isOfProxy = (status: number, answer: unknown) => answer === null && GATEWAY_STATUSES.includes(status);
 
 const REFUSALS = [401, 403]; // the caller is not known, or may not do this
 
@@ -370,9 +354,7 @@ async function call<T>(
     method,
     signal: signal ?? (limit_ms === undefined ? null : AbortSignal.timeout(limit_ms)),
     headers: {
-      ...(body === undefined
-        ? {}
-        : { 'content-type': body instanceof Blob ? 'text/plain' : 'application/json' }),
+      ...(body === undefined ? {} : { 'content-type': body instanceof Blob ? 'text/plain' : 'application/json' }),
       ...(namesUser && identity.user !== undefined ? { 'x-user': identity.user } : {}),
     },
     ...(body === undefined ? {} : { body: body instanceof Blob ? body : JSON.stringify(body) }),
@@ -415,12 +397,7 @@ const withUser = <T extends object>(request: T): T & { user?: string } =>
 export const completeFeedback = (feedback: FeedbackItem): FeedbackItem => withUser(feedback);
 
 /** Upload a large body and report the progress, which `fetch` cannot. */
-function upload<T>(
-  url: string,
-  body: Blob,
-  onProgress: (share: number) => void,
-  signal: AbortSignal,
-): Promise<T> {
+function upload<T>(url: string, body: Blob, onProgress: (share: number) => void, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open('POST', url);
@@ -459,14 +436,9 @@ export const sessionApi: SessionApi = {
 export const loadShared = (shareId: string) =>
   call<SharedConversation>('GET', `${V1}/shared/${encodeURIComponent(shareId)}`);
 
-export const listModels = async () =>
-  (await call<{ data: ModelCard[] }>('GET', `${V1}/models`)).data;
+export const listModels = async () => (await call<{ data: ModelCard[] }>('GET', `${V1}/models`)).data;
 
-function listen(
-  url: string,
-  onEvent: (event: ServerEvent) => void,
-  onDisconnect: () => void,
-): EventSource {
+function listen(url: string, onEvent: (event: ServerEvent) => void, onDisconnect: () => void): EventSource {
   const source = new EventSource(url);
   for (const type of EVENT_TYPES)
     source.addEventListener(type, (message: MessageEvent) =>
@@ -479,11 +451,7 @@ function listen(
   return source;
 }
 
-function keepListening(
-  url: () => Promise<string>,
-  onEvent: (event: ServerEvent) => void,
-  onDisconnect: () => void,
-) {
+function keepListening(url: () => Promise<string>, onEvent: (event: ServerEvent) => void, onDisconnect: () => void) {
   let source: EventSource | undefined;
   let reopening: ReturnType<typeof setTimeout> | undefined;
   let stopped = false;
@@ -524,16 +492,13 @@ const NEWEST_VERSIONS = 8;
 /** After a roll back the live version may be far behind the newest. */
 async function newestVersions(model: string): Promise<Version[]> {
   const { versions, live_version } = await versionPage(model, NEWEST_VERSIONS);
-  if (live_version === '0' || versions.some(({ version }) => version === live_version))
-    return versions;
+  if (live_version === '0' || versions.some(({ version }) => version === live_version)) return versions;
   const rest = await versionPage(model, 1, Number(live_version) + 1);
   return [...versions, ...rest.versions.filter(({ version }) => version === live_version)];
 }
 
 /** name: returns the name of the model; called for every request. */
-export function createApi<Prediction, Instance>(
-  name: () => Promise<string>,
-): ModelApi<Prediction, Instance> {
+export function createApi<Prediction, Instance>(name: () => Promise<string>): ModelApi<Prediction, Instance> {
   const model = async () => pathOf(await name());
   const feedbackUrl = async (id: string) => `${await model()}/feedback/${encodeURIComponent(id)}`;
   const giveAll = async (feedback: FeedbackRequest[]) =>
@@ -544,8 +509,7 @@ export function createApi<Prediction, Instance>(
     ).receipts;
 
   return {
-    predict: async (request, signal) =>
-      call('POST', `${await model()}:predict`, withUser(request), { signal }),
+    predict: async (request, signal) => call('POST', `${await model()}:predict`, withUser(request), { signal }),
     giveFeedback: async (feedback) => (await giveAll([feedback]))[0]!,
     giveAll,
     feedback: async (id) => call('GET', await feedbackUrl(id)),
@@ -554,25 +518,17 @@ export function createApi<Prediction, Instance>(
     versions: async () => newestVersions(await model()),
     rollBack: async (version) => call('POST', `${await model()}:rollback`, { version }),
     learner: async () => (await call<{ learner: Learner }>('GET', `${BASE_PATH}readyz`)).learner,
-    events: (onEvent, onDisconnect) =>
-      keepListening(async () => `${await model()}/events`, onEvent, onDisconnect),
+    events: (onEvent, onDisconnect) => keepListening(async () => `${await model()}/events`, onEvent, onDisconnect),
   };
 }
 
-const queuedUrl = (model: string, id: string) =>
-  `${pathOf(model)}/feedback/${encodeURIComponent(id)}`;
+const queuedUrl = (model: string, id: string) => `${pathOf(model)}/feedback/${encodeURIComponent(id)}`;
 
 /** The requests of the queue: what it sends is complete. */
 export const queueApi: QueueApi = {
   give: async (model, feedback) =>
-    (
-      await call<{ receipts: [Receipt] }>(
-        'POST',
-        `${pathOf(model)}:feedback`,
-        { feedback: [feedback] },
-        LIMITED,
-      )
-    ).receipts[0],
+    (await call<{ receipts: [Receipt] }>('POST', `${pathOf(model)}:feedback`, { feedback: [feedback] }, LIMITED))
+      .receipts[0],
   retract: (model, id) => call('DELETE', queuedUrl(model, id), undefined, LIMITED),
   outcome: (model, id) => call('GET', queuedUrl(model, id), undefined, LIMITED),
 };
@@ -589,11 +545,7 @@ export class FileTooLarge extends ApiError {
 const NOT_MODIFIED = 304;
 
 /** A file for the time without the service; null where it has the checksum `etag`. */
-async function download(
-  url: string,
-  etag: string,
-  max_bytes: number,
-): Promise<ExportedFile | null> {
+async function download(url: string, etag: string, max_bytes: number): Promise<ExportedFile | null> {
   const headers = etag === '' ? {} : { 'if-none-match': etag };
   const response = await fetch(url, { headers, cache: 'no-store' }).catch(() => {
     throw new ApiError(NO_ANSWER);
@@ -636,8 +588,7 @@ export const learnerDeltaApi: DeltaApi = {
 
 /** The replies that a chat gives, whatever the version. */
 export const repertoireFileApi: ExportApi = {
-  exported: (model, _version, etag, max_bytes) =>
-    download(`${pathOf(model)}/replies:offline`, etag, max_bytes),
+  exported: (model, _version, etag, max_bytes) => download(`${pathOf(model)}/replies:offline`, etag, max_bytes),
 };
 
 /** The text encoder of a model. */
@@ -647,13 +598,11 @@ export const encoderApi = {
   /** A file from one of its bytes on; the whole one where the service sends no parts. */
   open: async (url: string, from: number, signal: AbortSignal): Promise<Response> => {
     const headers: HeadersInit = from === 0 ? {} : { range: `bytes=${from}-` };
-    const response = await fetch(url, { headers, signal, cache: 'no-store' }).catch(
-      (error: unknown) => {
-        if (signal.aborted) throw error;
-        reportConnection(false);
-        throw new ApiError(NO_ANSWER);
-      },
-    );
+    const response = await fetch(url, { headers, signal, cache: 'no-store' }).catch((error: unknown) => {
+      if (signal.aborted) throw error;
+      reportConnection(false);
+      throw new ApiError(NO_ANSWER);
+    });
     const { ok, status } = response;
     if (isOfProxy(status, null)) throw new ApiError(NO_ANSWER);
     if (!ok) throw failure(await response.json().catch(() => null), status, null);
@@ -665,35 +614,25 @@ const OF_USER: CallOptions = { namesUser: true };
 
 export function createChatApi(name: () => Promise<string>): Api {
   const model = async () => pathOf(await name());
-  const conversationUrl = async (id: string) =>
-    `${await model()}/conversations/${encodeURIComponent(id)}`;
+  const conversationUrl = async (id: string) => `${await model()}/conversations/${encodeURIComponent(id)}`;
   const replyUrl = async (id: string) => `${await model()}/replies/${encodeURIComponent(id)}`;
 
   return {
     ...createApi(name),
     frozen: async () => (await versionPage(await model(), 1)).frozen !== null,
-    explain: async (id) =>
-      call('GET', `${await model()}/predictions/${encodeURIComponent(id)}/why`),
+    explain: async (id) => call('GET', `${await model()}/predictions/${encodeURIComponent(id)}/why`),
     conversations: async (words, before = null) => {
       const query = new URLSearchParams({ q: words, ...(before === null ? {} : { before }) });
       return call('GET', `${await model()}/conversations?${query}`, undefined, OF_USER);
     },
     conversation: async (id) => call('GET', await conversationUrl(id), undefined, OF_USER),
-    changeConversation: async (id, change) =>
-      call('PATCH', await conversationUrl(id), change, OF_USER),
+    changeConversation: async (id, change) => call('PATCH', await conversationUrl(id), change, OF_USER),
     shareConversation: async (id, until) =>
-      call(
-        'POST',
-        `${await conversationUrl(id)}:share`,
-        until === null ? undefined : { until },
-        OF_USER,
-      ),
-    unshareConversation: async (id) =>
-      call('DELETE', `${await conversationUrl(id)}:share`, undefined, OF_USER),
+      call('POST', `${await conversationUrl(id)}:share`, until === null ? undefined : { until }, OF_USER),
+    unshareConversation: async (id) => call('DELETE', `${await conversationUrl(id)}:share`, undefined, OF_USER),
     deleteConversation: async (id) => call('DELETE', await conversationUrl(id), undefined, OF_USER),
     retire: async (id) => (await call<{ offset: number }>('DELETE', await replyUrl(id))).offset,
-    restore: async (id) =>
-      (await call<{ offset: number }>('PUT', await replyUrl(id), { active: true })).offset,
+    restore: async (id) => (await call<{ offset: number }>('PUT', await replyUrl(id), { active: true })).offset,
   };
 }
 
@@ -714,8 +653,7 @@ export function createDrawApi(name: string): DrawApi {
       const feedback = [withUser({ id, ...subject, label })];
       await call('POST', `${pathOf(name)}:feedback`, { feedback });
     },
-    classes: async () =>
-      (await call<{ labels: ClassInfo[] }>('GET', `${pathOf(name)}/labels`)).labels,
+    classes: async () => (await call<{ labels: ClassInfo[] }>('GET', `${pathOf(name)}/labels`)).labels,
     curve: () => call('GET', `${pathOf(name)}/curve`),
   };
 }
@@ -740,8 +678,7 @@ export function createRepertoireApi(name: string): RepertoireApi {
     addReply: (reply) => call('POST', `${model}/replies`, reply),
     editReply: (id, edit) => call('PUT', replyUrl(id), edit),
     forgetExample: (id, offset) => call('DELETE', `${replyUrl(id)}/examples/${offset}`),
-    unanswered: async () =>
-      (await call<{ clusters: OpenCluster[] }>('GET', `${model}/unanswered`)).clusters,
+    unanswered: async () => (await call<{ clusters: OpenCluster[] }>('GET', `${model}/unanswered`)).clusters,
     importReplies: (file, format, { dry_run, skip_bad }) => {
       const query = new URLSearchParams({
         format,
@@ -770,8 +707,7 @@ export function createInboxApi(name: string): InboxApi {
     decide: (request) => call('POST', `${model}/inbox:decide`, request),
     undo: (decision) => call('POST', `${model}/inbox:undo`, { decision }),
     assign: (ids, assignee) => call('POST', `${model}/inbox:assign`, { ids, assignee }),
-    findReplies: async (q, limit, signal) =>
-      (await findReplies(model, { q, show: 'given', limit }, signal)).replies,
+    findReplies: async (q, limit, signal) => (await findReplies(model, { q, show: 'given', limit }, signal)).replies,
   };
 }
 
@@ -786,8 +722,7 @@ export function createLearningApi(name: string): LearningApi {
       return (await call<{ judged: (number | null)[] }>('GET', url)).judged;
     },
     health: () => call('GET', `${model}/health`),
-    driftChanges: async () =>
-      (await call<{ changes: DriftChange[] }>('GET', `${model}/drift`)).changes,
+    driftChanges: async () => (await call<{ changes: DriftChange[] }>('GET', `${model}/drift`)).changes,
     versionPage: (limit, before) => versionPage(model, limit, before),
     changes: (version, since) => {
       const query = new URLSearchParams({ ...(since === null ? {} : { since }) });
@@ -801,8 +736,7 @@ export function createLearningApi(name: string): LearningApi {
 function operatorApi(model: string): OperatorApi {
   const labelUrl = (name: string) => `${model}/version_labels/${encodeURIComponent(name)}`;
   return {
-    quarantines: async () =>
-      (await call<{ quarantines: Quarantine[] }>('GET', `${model}/quarantine`)).quarantines,
+    quarantines: async () => (await call<{ quarantines: Quarantine[] }>('GET', `${model}/quarantine`)).quarantines,
     rollBack: (version, freeze) =>
       call('POST', `${model}:rollback`, {
         version,
@@ -824,10 +758,8 @@ const rangeQuery = ({ until, ...range }: UsageRange) => ({
 export function createUsageApi(name: string): UsageApi {
   const usage = `${pathOf(name)}/usage`;
   return {
-    usage: (range, by) =>
-      call('GET', `${usage}?${new URLSearchParams({ ...rangeQuery(range), by })}`),
-    topQuestions: (range) =>
-      call('GET', `${usage}/questions?${new URLSearchParams(rangeQuery(range))}`),
+    usage: (range, by) => call('GET', `${usage}?${new URLSearchParams({ ...rangeQuery(range), by })}`),
+    topQuestions: (range) => call('GET', `${usage}/questions?${new URLSearchParams(rangeQuery(range))}`),
   };
 }
 
@@ -835,16 +767,14 @@ export function createAlertsApi(name: string): AlertsApi {
   const alerts = `${pathOf(name)}/alerts`;
   return {
     list: () => call('GET', alerts),
-    test: async () =>
-      (await call<{ endpoints: TestedEndpoint[] }>('POST', `${alerts}:test`)).endpoints,
+    test: async () => (await call<{ endpoints: TestedEndpoint[] }>('POST', `${alerts}:test`)).endpoints,
   };
 }
 
 export const createDevicesApi = (): DevicesApi => ({ get: () => call('GET', `${V1}/devices`) });
 
 /** A query for reports in the language of the pages. */
-const inLanguage = (query: Record<string, string> = {}) =>
-  new URLSearchParams({ ...query, language });
+const inLanguage = (query: Record<string, string> = {}) => new URLSearchParams({ ...query, language });
 
 export function createReportApi(name: string): ReportApi {
   const report = `${pathOf(name)}/report`;

@@ -25,10 +25,7 @@ export type CurvePoint = Schemas['CurvePoint'];
 export type PredictRequest<Instance = string> = Schemas['PredictRequest'] & {
   instances: Instance[];
 };
-export type PredictResponse<Prediction = RankerPrediction> = Omit<
-  Schemas['PredictAnswer'],
-  'predictions'
-> & {
+export type PredictResponse<Prediction = RankerPrediction> = Omit<Schemas['PredictAnswer'], 'predictions'> & {
   predictions: Prediction[];
   /** Whether this device has answered, without the service. */
   isLocal?: boolean;
@@ -51,8 +48,7 @@ export type ConversationSummary = Schemas['ConversationSummary'] & KeptHere;
 export type ConversationPage = { conversations: ConversationSummary[]; next: string | null };
 export type ConversationChange = Pick<Partial<Schemas['ConversationSummary']>, 'title' | 'pinned'>;
 export type SharedConversation = Schemas['SharedConversation'];
-export type StoredConversation = Omit<Schemas['ConversationAnswer'], 'said'> &
-  KeptHere & { said: StoredTurn[] };
+export type StoredConversation = Omit<Schemas['ConversationAnswer'], 'said'> & KeptHere & { said: StoredTurn[] };
 /** isLocal: whether this device has answered, without the service. */
 export type StoredTurn = Schemas['Turn'] & { isLocal?: boolean };
 export type StoredFeedback = Schemas['TurnFeedback'];
@@ -107,8 +103,7 @@ export type InboxGroup = Schemas['InboxGroup'];
 export type InboxItem = Schemas['InboxItem'];
 export type InboxDecision = Schemas['InboxDecision'];
 export type InboxCount = Schemas['InboxCount'];
-export type DecideRequest = Partial<Schemas['DecideRequest']> &
-  Pick<Schemas['DecideRequest'], 'ids' | 'action'>;
+export type DecideRequest = Partial<Schemas['DecideRequest']> & Pick<Schemas['DecideRequest'], 'ids' | 'action'>;
 export type InboxAction = DecideRequest['action'];
 export type Decided = Schemas['Decided'];
 export type SessionAnswer = Schemas['SessionAnswer'];

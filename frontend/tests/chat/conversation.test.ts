@@ -4,11 +4,7 @@ import { FIRST_ANSWER_TIMEOUT_MS } from '../../src/lib/chat/conversation.svelte'
 
 test('a question gets a reply and the version that gave it', async () => {
   const { conversation, turn } = await openAndAsk();
-  expect([turn.question, turn.reply?.text, turn.version]).toEqual([
-    'When do you open?',
-    'at nine',
-    '42',
-  ]);
+  expect([turn.question, turn.reply?.text, turn.version]).toEqual(['When do you open?', 'at nine', '42']);
   expect([conversation.draft, conversation.pending]).toEqual(['', null]);
 });
 
@@ -46,10 +42,7 @@ test('undo takes back the last active feedback, reply by reply', async () => {
   await conversation.act({ do: 'undo' });
   await conversation.act({ do: 'undo' });
   await conversation.act({ do: 'undo' });
-  expect(api.calls.filter((call) => call.startsWith('retract'))).toEqual([
-    'retract f2',
-    'retract f1',
-  ]);
+  expect(api.calls.filter((call) => call.startsWith('retract'))).toEqual(['retract f2', 'retract f1']);
 });
 
 test('the keys act on the last reply', async () => {
@@ -86,11 +79,11 @@ test('only the first answer waits for the service to learn', async () => {
     [undefined, undefined], // repeated, because it was not learned in time
   ]);
   await answered;
-  expect([
-    conversation.last?.reply?.text,
-    conversation.waitsForLearning,
-    conversation.problem,
-  ]).toEqual(['at nine', false, null]);
+  expect([conversation.last?.reply?.text, conversation.waitsForLearning, conversation.problem]).toEqual([
+    'at nine',
+    false,
+    null,
+  ]);
 
   await conversation.ask('Can I print here?');
   expect(api.predicted).toHaveLength(3);
@@ -117,10 +110,7 @@ test('the first answer does not wait for a frozen model', async () => {
 test('the first answer does not wait after a rollback', async () => {
   const { api, live, conversation } = await openPage();
   await live.rollBack('41');
-  live.versions = [
-    ...live.versions,
-    { ...live.versions[0]!, version: '42', live: false, learned_until: 34 },
-  ];
+  live.versions = [...live.versions, { ...live.versions[0]!, version: '42', live: false, learned_until: 34 }];
   await conversation.ask('When do you open?');
   expect(api.predicted.map(({ min_offset }) => min_offset)).toEqual([undefined]);
 });
@@ -137,10 +127,7 @@ test('the page says that the first answer waits for learning', async () => {
   };
   const answered = conversation.ask('When do you open?');
   await settle();
-  expect([conversation.waitsForLearning, conversation.pending]).toEqual([
-    true,
-    'When do you open?',
-  ]);
+  expect([conversation.waitsForLearning, conversation.pending]).toEqual([true, 'When do you open?']);
   answer();
   await answered;
   expect([conversation.waitsForLearning, conversation.last?.version]).toEqual([false, '43']);

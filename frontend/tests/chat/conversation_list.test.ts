@@ -62,25 +62,19 @@ test('a stored conversation is restored with its replies and feedback', async ()
   );
   await conversation.show('c');
   const [first, second] = conversation.exchanges.map(({ current }) => current);
-  expect([
-    first!.reply?.text,
-    first!.version,
-    first!.reward,
-    first!.reason,
-    first!.comment,
-  ]).toEqual(['at nine', '40', 0, 'rude', 'ouch']);
-  expect(first!.latest!.steps).toEqual(['saved', 'learned in version 41']);
-  expect([second!.correctionText, conversation.loading, conversation.learnedCount]).toEqual([
-    'yes',
-    false,
-    2,
+  expect([first!.reply?.text, first!.version, first!.reward, first!.reason, first!.comment]).toEqual([
+    'at nine',
+    '40',
+    0,
+    'rude',
+    'ouch',
   ]);
+  expect(first!.latest!.steps).toEqual(['saved', 'learned in version 41']);
+  expect([second!.correctionText, conversation.loading, conversation.learnedCount]).toEqual(['yes', false, 2]);
 });
 
 test('stored feedback can be taken back', async () => {
-  const { api, conversation } = await openStored(
-    turn('p1', 0, { feedback: [feedback('a', { reward: 1 })] }),
-  );
+  const { api, conversation } = await openStored(turn('p1', 0, { feedback: [feedback('a', { reward: 1 })] }));
   await conversation.show('c');
   api.progress.set('a', { id: 'a', offset: 30, status: 'learned' });
   await conversation.undo();
@@ -116,10 +110,7 @@ test('other replies are restored in their exchange, and a repeated question is i
     turn('p3', 0, { after: 'p2' }),
   );
   await conversation.show('c');
-  expect(conversation.exchanges.map(({ turns }) => turns.map(({ id }) => id))).toEqual([
-    ['p1', 'p2'],
-    ['p3'],
-  ]);
+  expect(conversation.exchanges.map(({ turns }) => turns.map(({ id }) => id))).toEqual([['p1', 'p2'], ['p3']]);
   expect(conversation.exchanges[0]!.current.chips.map(({ id }) => id)).toEqual(['r2', 'r3', 'r4']);
 });
 
@@ -172,8 +163,7 @@ test('the answer of an earlier search does not overwrite a later one', async () 
   const { api, list } = listOf('opening');
   let answer = () => {};
   const later = api.conversations.bind(api);
-  api.conversations = () =>
-    new Promise((resolve) => (answer = () => resolve({ conversations: [], next: null })));
+  api.conversations = () => new Promise((resolve) => (answer = () => resolve({ conversations: [], next: null })));
   const slow = list.refresh();
   api.conversations = later;
   await list.refresh();
@@ -255,9 +245,7 @@ test('conversations are grouped by the day of their last question, pinned ones f
   });
   const list = [aged('p', 40, true), aged('a', 0), aged('b', 1), aged('c', 2), aged('d', 7)];
   const groups = groupByAge([...list, aged('e', 8), aged('f', 30), aged('g', 31)], now);
-  expect(
-    groups.map(({ name, conversations }) => [name, conversations.map(({ id }) => id).join('')]),
-  ).toEqual([
+  expect(groups.map(({ name, conversations }) => [name, conversations.map(({ id }) => id).join('')])).toEqual([
     ['pinned', 'p'],
     ['today', 'a'],
     ['yesterday', 'b'],

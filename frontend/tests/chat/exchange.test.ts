@@ -13,11 +13,7 @@ test('another reply excludes all earlier ones and is shown in the same exchange'
   });
   const exchange = conversation.exchanges[0]!;
   expect(conversation.exchanges.length).toBe(1);
-  expect([exchange.place, exchange.current.reply?.text, conversation.last?.id]).toEqual([
-    2,
-    'at eleven',
-    'p3',
-  ]);
+  expect([exchange.place, exchange.current.reply?.text, conversation.last?.id]).toEqual([2, 'at eleven', 'p3']);
 });
 
 test('when no reply is left the model abstains and no other reply can be requested', async () => {
@@ -45,9 +41,7 @@ test('feedback on another reply is compared with the first reply', async () => {
   api.reply = CANDIDATES[1]!;
   api.publish();
   await settle();
-  expect(conversation.last!.latest!.steps.at(-1)).toBe(
-    'asked again now: before “at nine”, now “at ten”',
-  );
+  expect(conversation.last!.latest!.steps.at(-1)).toBe('asked again now: before “at nine”, now “at ten”');
 });
 
 test('a stopped question returns to the composer and its late answer is ignored', async () => {
@@ -64,11 +58,7 @@ test('a stopped question returns to the composer and its late answer is ignored'
   conversation.stop();
   answerNow();
   await answered;
-  expect([aborted, conversation.pending, conversation.draft]).toEqual([
-    true,
-    null,
-    'Can I print here?',
-  ]);
+  expect([aborted, conversation.pending, conversation.draft]).toEqual([true, null, 'Can I print here?']);
   expect([conversation.exchanges.length, conversation.problem]).toEqual([1, null]);
 });
 
@@ -78,11 +68,7 @@ test('a canceled request for another reply leaves the exchange unchanged', async
   void conversation.another();
   expect([conversation.busy, conversation.pending]).toEqual([true, null]);
   conversation.stop();
-  expect([conversation.busy, conversation.draft, conversation.exchanges[0]?.turns.length]).toEqual([
-    false,
-    '',
-    1,
-  ]);
+  expect([conversation.busy, conversation.draft, conversation.exchanges[0]?.turns.length]).toEqual([false, '', 1]);
 });
 
 test('an edited question starts a branch, and both versions stay', async () => {
@@ -153,11 +139,7 @@ test('an edited question that gets no answer stays in its box, and the exchange 
   api.predict = predict;
   api.broken = 'the disk is full';
   await conversation.askEdited(first!);
-  expect([first!.edited, conversation.draft, conversation.exchanges]).toEqual([
-    'When do you close?',
-    '',
-    [first],
-  ]);
+  expect([first!.edited, conversation.draft, conversation.exchanges]).toEqual(['When do you close?', '', [first]]);
 });
 
 test('retiring and restoring a reply is followed until the question gets another answer', async () => {
@@ -175,10 +157,7 @@ test('retiring and restoring a reply is followed until the question gets another
   api.reply = CANDIDATES[0]!;
   api.publish();
   await settle();
-  expect(api.calls.filter((call) => /retire|restore/.test(call))).toEqual([
-    'retire r0',
-    'restore r0',
-  ]);
+  expect(api.calls.filter((call) => /retire|restore/.test(call))).toEqual(['retire r0', 'restore r0']);
   expect(describeRetirement(retirement)).toBe('Used again');
   expect(turn.change).toEqual({ before: 'at ten', after: 'at nine', isSame: false });
 });
@@ -212,11 +191,7 @@ test('a failed retirement leaves the reply active', async () => {
   const { api, conversation, turn } = await openAndAsk();
   api.broken = 'the log is full';
   await turn.retirement!.retire();
-  expect([turn.retirement!.isRetired, turn.retirement!.wanted, conversation.problem]).toEqual([
-    false,
-    null,
-    FULL,
-  ]);
+  expect([turn.retirement!.isRetired, turn.retirement!.wanted, conversation.problem]).toEqual([false, null, FULL]);
 });
 
 test('an explanation is requested each time it is opened', async () => {

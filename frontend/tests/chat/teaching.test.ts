@@ -41,12 +41,7 @@ test('an abstention asks a curator to teach at once, and has no thumbs', async (
   api.reply = null;
   await conversation.ask('Do you lend umbrellas?');
   const turn = conversation.last!;
-  expect([turn.isGuess, turn.showsChips, turn.asksToTeach, turn.showsForm]).toEqual([
-    true,
-    true,
-    true,
-    true,
-  ]);
+  expect([turn.isGuess, turn.showsChips, turn.asksToTeach, turn.showsForm]).toEqual([true, true, true, true]);
   await turn.rate(1);
   expect(api.sentFeedback).toEqual([]);
 });
@@ -126,19 +121,12 @@ test.each([
   ['off', false],
   ['review', true],
   ['on', true],
-] as const)(
-  'an answer of this device is rated by those who may teach: %s',
-  async (teaching, may) => {
-    const { api, conversation } = await openPage({ mayRate: true, mayCurate: false, teaching });
-    const predict = api.predict.bind(api);
-    api.predict = async (request) => ({ ...(await predict(request)), isLocal: true });
-    await conversation.ask('When do you open?');
-    const turn = conversation.last!;
-    await turn.rate(0);
-    expect([turn.mayRate, turn.offersChips, api.sentFeedback.length]).toEqual([
-      may,
-      may,
-      may ? 1 : 0,
-    ]);
-  },
-);
+] as const)('an answer of this device is rated by those who may teach: %s', async (teaching, may) => {
+  const { api, conversation } = await openPage({ mayRate: true, mayCurate: false, teaching });
+  const predict = api.predict.bind(api);
+  api.predict = async (request) => ({ ...(await predict(request)), isLocal: true });
+  await conversation.ask('When do you open?');
+  const turn = conversation.last!;
+  await turn.rate(0);
+  expect([turn.mayRate, turn.offersChips, api.sentFeedback.length]).toEqual([may, may, may ? 1 : 0]);
+});

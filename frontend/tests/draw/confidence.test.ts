@@ -18,9 +18,7 @@ const known = (counts: Record<string, number>, isComplete = true) =>
     Object.entries(counts).map(([label, count]) => ({
       label,
       count,
-      drawings: Array.from({ length: count }, (_, place) =>
-        label === 'heart' ? at(place, 60) : at(place),
-      ),
+      drawings: Array.from({ length: count }, (_, place) => (label === 'heart' ? at(place, 60) : at(place))),
     })),
     isComplete,
   );
@@ -33,10 +31,7 @@ test.each([
   [guess('star', { star: 1 }), { kind: 'only', label: 'star' }],
   [SURE, { kind: 'sure', label: 'star', chance: 0.95 }],
   [guess('star', { heart: 0.3, star: 0.7 }), { kind: 'likely', label: 'star', chance: 0.7 }],
-  [
-    guess('star', { heart: 0.4, star: 0.45, sun: 0.15 }),
-    { kind: 'unsure', label: 'star', other: 'heart' },
-  ],
+  [guess('star', { heart: 0.4, star: 0.45, sun: 0.15 }), { kind: 'unsure', label: 'star', other: 'heart' }],
   [guess(null, { heart: 0.6, star: 0.4 }), { kind: 'unsure', label: 'heart', other: 'star' }],
 ])('the guess %j is put into honest words', (given, opinion) => {
   expect(opinionOf(given, STAR, PLENTY)).toEqual(opinion);
@@ -64,8 +59,7 @@ test('a drawing that is far from everything known is new, whatever the chances s
 test('what is far is measured by how far drawings of one name are from each other', () => {
   const spread = [0, 1, 2, 3, 4, 5].map((place) => at(60 * place));
   const close = [0, 1, 2, 3, 4, 5].map((place) => at(place));
-  const names = (drawings: number[][]) =>
-    new KnownDrawings([{ label: 'star', count: 6, drawings }], true);
+  const names = (drawings: number[][]) => new KnownDrawings([{ label: 'star', count: 6, drawings }], true);
   expect(names(spread).isFar(at(0, 45))).toBe(false);
   expect(names(close).isFar(at(0, 45))).toBe(true);
   expect(names(close).usual).toBeLessThan(names([close[0]!]).usual);

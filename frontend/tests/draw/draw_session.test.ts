@@ -2,13 +2,7 @@ import { expect, test } from 'vitest';
 import { ApiError, type DrawApi } from '../../src/lib/api';
 import { DrawSession } from '../../src/lib/draw/draw_session.svelte';
 import { Sketches } from '../../src/lib/draw/sketches';
-import type {
-  Guess,
-  ClassInfo,
-  PredictRequest,
-  PredictResponse,
-  TaughtClass,
-} from '../../src/lib/schema';
+import type { Guess, ClassInfo, PredictRequest, PredictResponse, TaughtClass } from '../../src/lib/schema';
 import { ALL_RIGHTS, FakeApi, NO_CURVE, settle } from '../fake';
 
 /** A model whose guess is set by the test. */
@@ -103,11 +97,7 @@ test('a name is recorded with the guess, sent and learned, and the drawing is pr
   await draw.name('7');
   expect(api.sentFeedback).toEqual([{ id: 'f1', prediction_id: expect.any(String), label: '7' }]);
   expect(api.requests.filter(({ record }) => record)).toHaveLength(1);
-  expect([draw.current?.label, draw.current?.guessBefore, draw.correctCount]).toEqual([
-    '7',
-    null,
-    0,
-  ]);
+  expect([draw.current?.label, draw.current?.guessBefore, draw.correctCount]).toEqual(['7', null, 0]);
 
   api.guess = { label: '7', probabilities: { '7': 1 } };
   api.publish();

@@ -22,11 +22,7 @@ const classOf = (label: string, examples: TaughtExample[]): TaughtClass => ({
   examples,
 });
 
-async function open(
-  classes: TaughtClass[],
-  sketched: string[] = [],
-  rejected: RejectedExample[] = [],
-) {
+async function open(classes: TaughtClass[], sketched: string[] = [], rejected: RejectedExample[] = []) {
   const calls: string[] = [];
   const problems: unknown[] = [];
   const service = { classes, rejected, isBroken: false };
@@ -38,8 +34,7 @@ async function open(
   for (const id of sketched) sketches.keep(id, []);
   const gallery = new Gallery({
     api: {
-      examples: (of) =>
-        answer(`examples of ${of}`, { classes: service.classes, rejected: service.rejected }),
+      examples: (of) => answer(`examples of ${of}`, { classes: service.classes, rejected: service.rejected }),
       forgetClass: (label) => answer(`forget ${label}`, 3),
       teachAgain: ({ id }, label, as) => answer(`teach ${id} as ${label}, ${as}`, undefined),
       retract: (id) => answer(`retract ${id}`, { id, offset: 9, status: 'retracted' as const }),
@@ -54,8 +49,7 @@ async function open(
   return { gallery, calls, problems, service, sketches };
 }
 
-const counts = (gallery: Gallery) =>
-  gallery.shown.map(({ label, count, held }) => `${label} ${count}+${held}`);
+const counts = (gallery: Gallery) => gallery.shown.map(({ label, count, held }) => `${label} ${count}+${held}`);
 
 test('classes and drawings are counted, without those that wait and without retired classes', async () => {
   const { gallery } = await open([
@@ -117,10 +111,7 @@ test('an answer about others does not replace a later choice', async () => {
 });
 
 test('strokes of earlier visits are dropped where the service no longer has the drawing', async () => {
-  const classes = [
-    classOf('star', [example('a'), example('b')]),
-    classOf('heart', [example('c', 'held')]),
-  ];
+  const classes = [classOf('star', [example('a'), example('b')]), classOf('heart', [example('c', 'held')])];
   const { gallery, service, sketches } = await open(classes, ['a', 'b', 'c', 'erased elsewhere']);
   expect(sketches.ids()).toEqual(['a', 'b', 'c']);
   service.classes = [classOf('star', [example('a')]), classOf('heart', [example('c', 'held')])];
@@ -155,9 +146,7 @@ test('a drawing that waited is reported once when it was approved and learned', 
     { id: 'a', label: 'moon' },
     { id: 'b', label: 'moon' },
   ]);
-  expect(told.map((one) => describeApproval([one]))[0]).toBe(
-    'Moon was approved: I have learned it.',
-  );
+  expect(told.map((one) => describeApproval([one]))[0]).toBe('Moon was approved: I have learned it.');
   expect(describeApproval(told)).toBe('2 of your drawings were approved: I have learned them.');
   await gallery.load();
   expect(gallery.approved).toBe(told);

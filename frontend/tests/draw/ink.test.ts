@@ -8,10 +8,8 @@ export const strokesOf = (name: keyof typeof drawings): Stroke[] =>
 const moved = (strokes: Stroke[], scale: number, dx: number, dy: number): Stroke[] =>
   strokes.map((stroke) => stroke.map(({ x, y }) => ({ x: scale * x + dx, y: scale * y + dy })));
 
-const rowsOf = (features: number[]) =>
-  Array.from({ length: 8 }, (_, row) => features.slice(8 * row, 8 * row + 8));
-const columnOf = (features: number[], column: number) =>
-  rowsOf(features).map((row) => row[column]!);
+const rowsOf = (features: number[]) => Array.from({ length: 8 }, (_, row) => features.slice(8 * row, 8 * row + 8));
+const columnOf = (features: number[], column: number) => rowsOf(features).map((row) => row[column]!);
 const sum = (numbers: number[]) => numbers.reduce((all, one) => all + one, 0);
 
 test.each(Object.keys(drawings) as (keyof typeof drawings)[])(
@@ -19,9 +17,7 @@ test.each(Object.keys(drawings) as (keyof typeof drawings)[])(
   (name) => {
     const features = computeFeatures(strokesOf(name))!;
     expect(features).toHaveLength(64);
-    expect(features.every((value) => Number.isInteger(value) && value >= 0 && value <= 16)).toBe(
-      true,
-    );
+    expect(features.every((value) => Number.isInteger(value) && value >= 0 && value <= 16)).toBe(true);
     expect(Math.abs(sum(features) - 312)).toBeLessThan(16);
     const rows = rowsOf(features).map(sum);
     expect(Math.min(rows[0]!, rows[7]!)).toBeGreaterThan(0);
@@ -38,9 +34,7 @@ test('the place and the size of a drawing hardly change its features', () => {
     [96, -10, 20],
   ] as const) {
     const other = computeFeatures(moved(strokesOf('5'), scale, dx, dy))!;
-    expect(
-      Math.max(...features.map((value, place) => Math.abs(value - other[place]!))),
-    ).toBeLessThanOrEqual(2);
+    expect(Math.max(...features.map((value, place) => Math.abs(value - other[place]!)))).toBeLessThanOrEqual(2);
   }
 });
 

@@ -13,8 +13,7 @@ const rejected = (id: string, label: string, reason: string | null = null): Reje
   given_at: '2026-11-21T09:00:00Z',
 });
 
-const idsOf = (notices: RejectionNotices) =>
-  notices.shown.map(({ examples }) => examples.map(({ id }) => id).join());
+const idsOf = (notices: RejectionNotices) => notices.shown.map(({ examples }) => examples.map(({ id }) => id).join());
 
 function memory(content = '') {
   const kept = new Map([['online.dismissed_rejections', content]]);

@@ -327,8 +327,7 @@ test('the features of many questions do not pile up', async () => {
     return texts.map(() => Int8Array.of(1));
   });
   await reader.read(['When do you open?'], () => {});
-  for (const count of [1, 2])
-    for (let place = 0; place < 100; place += 1) await reader.encode(`${count} ${place}`);
+  for (const count of [1, 2]) for (let place = 0; place < 100; place += 1) await reader.encode(`${count} ${place}`);
   expect(requests).toBe(201);
   await reader.encode('2 99');
   await reader.encode('When do you open?');

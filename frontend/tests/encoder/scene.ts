@@ -162,9 +162,7 @@ class TabsOfBrowser {
 
 export const readReplies = (...examples: string[]) =>
   LocalReplies.read(
-    new TextEncoder().encode(
-      JSON.stringify({ format: 1, replies: [{ id: 'hours', text: 'At nine.', examples }] }),
-    ),
+    new TextEncoder().encode(JSON.stringify({ format: 1, replies: [{ id: 'hours', text: 'At nine.', examples }] })),
   );
 
 export async function openScene() {

@@ -1,13 +1,7 @@
 import { expect, test } from 'vitest';
 import { ApiError, type InboxApi, type InboxQuery } from '../../src/lib/api';
 import { nameCaller } from '../../src/lib/inbox/callers';
-import {
-  describeApproval,
-  describeRejection,
-  namesOf,
-  suggestionsOf,
-  wordsOf,
-} from '../../src/lib/inbox/effect';
+import { describeApproval, describeRejection, namesOf, suggestionsOf, wordsOf } from '../../src/lib/inbox/effect';
 import { Inbox } from '../../src/lib/inbox/inbox.svelte';
 import { countInboxes, InboxCounter } from '../../src/lib/inbox/inbox_count.svelte';
 import { mergeByScore } from '../../src/lib/inbox/likely';
@@ -218,11 +212,7 @@ test('a chosen text that is no reply yet is taught as one', async () => {
 test('a search and a filter are asked of the service, and taken back at once', async () => {
   const { api, inbox } = await openInbox();
   await inbox.search('c?');
-  expect([inbox.groups?.map(({ id }) => id), inbox.foundCount, inbox.groupCount]).toEqual([
-    ['c'],
-    1,
-    3,
-  ]);
+  expect([inbox.groups?.map(({ id }) => id), inbox.foundCount, inbox.groupCount]).toEqual([['c'], 1, 3]);
   await inbox.setOnly('thumb_down');
   expect(api.queries.at(-1)).toEqual({
     state: 'open',
@@ -232,10 +222,7 @@ test('a search and a filter are asked of the service, and taken back at once', a
   });
   expect(inbox.isFiltered).toBe(true);
   await inbox.unfilter();
-  expect([api.queries.at(-1), inbox.isFiltered]).toEqual([
-    { state: 'open', sort: 'newest' },
-    false,
-  ]);
+  expect([api.queries.at(-1), inbox.isFiltered]).toEqual([{ state: 'open', sort: 'newest' }, false]);
 });
 
 test('a curator who comes second is told who decided what', async () => {
@@ -310,36 +297,22 @@ test('examples are named by their name, and counted as such', async () => {
   api.all = [{ ...group('s'), label: 'star', questions: [], items: [item('s', star)] }, group('b')];
   await inbox.load();
   expect(titleOf(api.all[0]!)).toBe('star');
-  expect(describeApproval([item('s', star), item('t', star)])).toEqual([
-    'The bot learns 2 examples of “star”.',
-  ]);
+  expect(describeApproval([item('s', star), item('t', star)])).toEqual(['The bot learns 2 examples of “star”.']);
   inbox.choose('s');
   await inbox.decide('approve');
   expect(inbox.notice?.text).toBe('Approved: “star” (1 example)');
   const instances = [drawing, drawing.slice(1), 'star', null, [...drawing.slice(1), null]];
-  expect(instances.map((instance) => drawingOf({ instance }) !== null)).toEqual([
-    true,
-    false,
-    false,
-    false,
-    false,
-  ]);
+  expect(instances.map((instance) => drawingOf({ instance }) !== null)).toEqual([true, false, false, false, false]);
   const answered = { id: '7', text: '7' };
   const thumb = { ...star, kind: 'thumb_down', label: null, answered } as const;
-  expect(titleOf({ ...group('t'), questions: [], items: [item('t', thumb)] })).toBe(
-    '“7” was wrong',
-  );
+  expect(titleOf({ ...group('t'), questions: [], items: [item('t', thumb)] })).toBe('“7” was wrong');
 });
 
 test('an addition is named by its first reply', () => {
   const added = { replies: ['We lend games.'], reply_count: 2, example_count: 1 };
   const decision = { id: 'd', by: 'key:tina', at: AT, reason: null, reply: null, items: [] };
-  expect(titleOfDecision({ ...decision, action: 'add', questions: ['Q?'], added })).toBe(
-    'We lend games.',
-  );
-  expect(titleOfDecision({ ...decision, action: 'dismiss', questions: ['Q?'], added: null })).toBe(
-    'Q?',
-  );
+  expect(titleOfDecision({ ...decision, action: 'add', questions: ['Q?'], added })).toBe('We lend games.');
+  expect(titleOfDecision({ ...decision, action: 'dismiss', questions: ['Q?'], added: null })).toBe('Q?');
   expect([t.inbox.added(2, 1), t.inbox.added(0, 2)]).toEqual([
     '2 new replies, 1 example question',
     '2 example questions',
@@ -349,12 +322,7 @@ test('an addition is named by its first reply', () => {
 test('a key with a modifier is not a decision, and a key held down counts once', () => {
   const press = (key: string, more = {}) =>
     keyActionFor({ key, ctrlKey: false, metaKey: false, altKey: false, repeat: false, ...more });
-  expect([press('A'), press('x'), press('q'), press('?')]).toEqual([
-    'approve',
-    'reject',
-    null,
-    'help',
-  ]);
+  expect([press('A'), press('x'), press('q'), press('?')]).toEqual(['approve', 'reject', null, 'help']);
   expect([press('a', { ctrlKey: true }), press('a', { repeat: true })]).toEqual([null, null]);
   expect([press('j', { repeat: true }), keyOf('undo')]).toEqual(['next', 'Z']);
 });
@@ -439,8 +407,8 @@ test('a decision is named by what it is about, and says what it does', () => {
   ]);
   const given = (id: string) => ({ answered: { id, text: id } });
   expect(
-    [[thumb], [{ ...thumb, ...given('x') }, known], [item('a')], [kept], [isRight], []].map(
-      (items) => Object.values(namesOf(items)),
+    [[thumb], [{ ...thumb, ...given('x') }, known], [item('a')], [kept], [isRight], []].map((items) =>
+      Object.values(namesOf(items)),
     ),
   ).toEqual([
     ['Agree: it was wrong', 'No, the reply was right'],

@@ -56,10 +56,5 @@ test('columns of a file that are out of order are refused', () => {
 /** Completed to a vector that is too long for bumps. */
 const long = (columns: Column[]): Column[] => [
   ...columns,
-  ...Array.from({ length: 65 - columns.length }, (_, at): Column => [
-    `${at + columns.length}`,
-    true,
-    0,
-    0,
-  ]),
+  ...Array.from({ length: 65 - columns.length }, (_, at): Column => [`${at + columns.length}`, true, 0, 0]),
 ];

@@ -125,9 +125,7 @@ test('the values for a cohort are the own sums, of its classes in their order', 
   const cohort = { parameters: { classes }, width: sums.width, features: meta };
   const values = learner.contributedValues(cohort);
   expect([...values.slice(0, 10)]).toEqual([3, 0, 2, 3, 3, 0, 0, 1, 0, 0]);
-  expect([...values.slice(10, 10 + sums.width)]).toEqual([
-    ...sums.classes.get('corner 3')!.sums[0],
-  ]);
+  expect([...values.slice(10, 10 + sums.width)]).toEqual([...sums.classes.get('corner 3')!.sums[0]]);
   const products = values.slice(-sums.gram.length);
   expect(products.slice(0, 2)).toEqual(Float64Array.of(sums.gram[0]!, sums.gram[sums.width]!));
   expect(products.slice(sums.width, 2 * sums.width)).toEqual(

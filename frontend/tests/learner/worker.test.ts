@@ -1,11 +1,6 @@
 import { expect, test } from 'vitest';
 import { Learner } from '../../packages/learner/src/index.js';
-import {
-  LearnerWorker,
-  type Call,
-  type Reply,
-  type WorkerPort,
-} from '../../packages/learner/src/worker.js';
+import { LearnerWorker, type Call, type Reply, type WorkerPort } from '../../packages/learner/src/worker.js';
 import { serve } from '../../packages/learner/src/worker_script.js';
 
 /** A worker in this thread: the same script, and messages that are copied on their way. */
@@ -55,11 +50,7 @@ test('a worker answers as a learner does', async () => {
   expect(await worker.fingerprint()).toBe(await learner.fingerprint());
   expect(await worker.write()).toEqual(learner.write());
   expect(await worker.contribution()).toEqual(learner.contribution());
-  expect([await worker.classes(), await worker.count(), await worker.version()]).toEqual([
-    ['right', 'up'],
-    2,
-    '',
-  ]);
+  expect([await worker.classes(), await worker.count(), await worker.version()]).toEqual([['right', 'up'], 2, '']);
 });
 
 test('calls are answered in their order, without waiting for each', async () => {
@@ -77,11 +68,7 @@ test('calls are answered in their order, without waiting for each', async () => 
 test('a file is read, merged and subtracted', async () => {
   const learner = Learner.create(OPTIONS);
   learner.learn(EXAMPLES);
-  const worker = await LearnerWorker.read(
-    learner.write(),
-    learner.contribution(),
-    new LocalWorker(),
-  );
+  const worker = await LearnerWorker.read(learner.write(), learner.contribution(), new LocalWorker());
   await worker.merge(learner.contribution());
   expect(await worker.count()).toBe(4);
   await worker.subtract(learner.contribution());
@@ -97,9 +84,7 @@ test('what the learner refuses is refused with its reason', async () => {
 
 test('a worker without a learner is ended', async () => {
   const port = new LocalWorker();
-  await expect(LearnerWorker.read(new Uint8Array(3), undefined, port)).rejects.toThrow(
-    'safetensors',
-  );
+  await expect(LearnerWorker.read(new Uint8Array(3), undefined, port)).rejects.toThrow('safetensors');
   expect(port.isOver).toBe(true);
 });
 

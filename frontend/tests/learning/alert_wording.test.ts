@@ -22,9 +22,7 @@ test('an alert is worded from its code and figures, in judged answers as the ver
   expect(word('drift', { what: 'loss', since: 1_800 })).toBe(
     'Errors became more frequent since about judged answer 800.',
   );
-  expect(word('rollback', { since: 1_800, rolled_back_to: 41 })).toBe(
-    'The guard rolled back to version 41.',
-  );
+  expect(word('rollback', { since: 1_800, rolled_back_to: 41 })).toBe('The guard rolled back to version 41.');
 });
 
 test('an alert that this page does not know keeps the sentence of the service', () => {

@@ -84,11 +84,10 @@ class FakeLearningApi extends FakeApi implements LearningApi {
 async function openLearning() {
   const api = new FakeLearningApi();
   let endPauses: (() => void)[] = [];
-  const learning = new Learning(
-    api,
-    () => new Promise<void>((resolve) => endPauses.push(resolve)),
-    { mayOperate: true, mayCurate: true },
-  );
+  const learning = new Learning(api, () => new Promise<void>((resolve) => endPauses.push(resolve)), {
+    mayOperate: true,
+    mayCurate: true,
+  });
   learning.start();
   api.connect();
   await settle();
@@ -184,9 +183,7 @@ test('an outcome adds a point to the curve, drift a mark, and refused feedback a
   api.refusals = {
     count: 1,
     groups: [{ reason: 'too long', count: 1, first_offset: 39, last_offset: 39 }],
-    refused: [
-      { offset: 39, id: 'f', kind: 'label', label: 'a', reason: 'too long', created_at: null },
-    ],
+    refused: [{ offset: 39, id: 'f', kind: 'label', label: 'a', reason: 'too long', created_at: null }],
   };
   api.publish();
   await settle();
@@ -217,10 +214,7 @@ test('a failed rollback gives the reason', async () => {
   const { api, learning } = await openLearning();
   api.broken = 'version 40 was pruned';
   await learning.operator.rollBack('40');
-  expect([learning.operator.problem, learning.live.version]).toEqual([
-    'version 40 was pruned',
-    '42',
-  ]);
+  expect([learning.operator.problem, learning.live.version]).toEqual(['version 40 was pruned', '42']);
 });
 
 test('the verdict is worded with its figures, and offers the version from before', async () => {
@@ -233,8 +227,7 @@ test('the verdict is worded with its figures, and offers the version from before
   expect(learning.verdict).toEqual({
     tone: 'danger',
     title: 'Needs attention',
-    sentence:
-      'since event 901, only 3 of the last 100 judged answers were right; before, 94\u00a0%.',
+    sentence: 'since event 901, only 3 of the last 100 judged answers were right; before, 94\u00a0%.',
     others: ['Something new.'],
     isDeclining: false,
     isRecovering: false,
@@ -309,11 +302,7 @@ test('the chart keeps the mark of a roll back when a newer version answers again
 
 test('a version has not learned what came after it was made', async () => {
   const { api, learning } = await openLearning();
-  const [began, made, ended] = [
-    '2026-05-01T11:36:00Z',
-    '2026-05-01T11:37:00Z',
-    '2026-05-01T11:40:00Z',
-  ];
+  const [began, made, ended] = ['2026-05-01T11:36:00Z', '2026-05-01T11:37:00Z', '2026-05-01T11:40:00Z'];
   const point = { began, ended, until: 960, offset: 960 };
   const points = [{ ...point, counts: { served: 960 }, sums: {} }];
   api.outcomes = { ...NO_CURVE, counted_until: 960, points };
@@ -330,8 +319,5 @@ test('the newest comparison that was asked for is shown', async () => {
   await first;
   expect(learning.comparison.found?.since).toBe('41');
   expect(learning.comparison.busy).toBe(false);
-  expect(api.calls.filter((call) => call.startsWith('changes'))).toEqual([
-    'changes null 42',
-    'changes 41 42',
-  ]);
+  expect(api.calls.filter((call) => call.startsWith('changes'))).toEqual(['changes null 42', 'changes 41 42']);
 });

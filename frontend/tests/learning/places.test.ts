@@ -33,10 +33,7 @@ const NUMBERS = new Map([
 const PLACES = { points: POINTS, numberAt: (offset: number) => NUMBERS.get(offset) ?? null };
 
 /** A curve of points that each hold some examples, of which some judge a served answer. */
-function curveOf(
-  counted_until: number,
-  ...points: [until: number, offset: number, served: number][]
-) {
+function curveOf(counted_until: number, ...points: [until: number, offset: number, served: number][]) {
   const all = points.map(([until, offset, served]) => ({
     ...point(until, offset, '2026-11-21T04:00:00'),
     counts: served ? { served } : {},
@@ -51,9 +48,7 @@ test('the number of an answer is exact, and asked for where the curve is thinned
     asked.push(offset);
     return 7;
   });
-  expect([10, 15, 20, 25, 30, 35, 40, 50, 55, 60].map(numberAt)).toEqual([
-    4, 4, 5, 5, 5, 10, 15, 18, 18, 18,
-  ]);
+  expect([10, 15, 20, 25, 30, 35, 40, 50, 55, 60].map(numberAt)).toEqual([4, 4, 5, 5, 5, 10, 15, 18, 18, 18]);
   expect(asked).toEqual([]);
   expect([5, 45].map(numberAt)).toEqual([7, 7]);
   expect(asked).toEqual([5, 45]);
@@ -63,12 +58,8 @@ test('the number of an answer is exact, and asked for where the curve is thinned
 test('something begins with the first judged answer from there on', () => {
   const labels = curveOf(660, [10, 10, 10], [650, 650, 0], [660, 660, 10]);
   const places = { points: judgedPoints(labels.points), numberAt: numberAtOf(labels) };
-  expect([5, 10, 11, 300, 650].map((offset) => answerAt(places, offset))).toEqual([
-    5, 10, 10, 10, 10,
-  ]);
-  expect([5, 10, 11, 300, 651].map((offset) => answerFrom(places, offset))).toEqual([
-    5, 10, 11, 11, 11,
-  ]);
+  expect([5, 10, 11, 300, 650].map((offset) => answerAt(places, offset))).toEqual([5, 10, 10, 10, 10]);
+  expect([5, 10, 11, 300, 651].map((offset) => answerFrom(places, offset))).toEqual([5, 10, 11, 11, 11]);
   expect([answerAt(NO_PLACES, 5), answerFrom(NO_PLACES, 5)]).toEqual([null, null]);
 });
 

@@ -1,21 +1,8 @@
 import { expect, test } from 'vitest';
 import { ApiError, type UsageApi, type UsageRange } from '../../src/lib/api';
 import { Alerts } from '../../src/lib/learning/alerts.svelte';
-import {
-  localDay,
-  questionsAsCsv,
-  spansAsCsv,
-  unitOf,
-  Usage,
-} from '../../src/lib/learning/usage.svelte';
-import type {
-  AlertsAnswer,
-  TopQuestion,
-  TopQuestions,
-  UsageAnswer,
-  UsageSpan,
-  UsageUnit,
-} from '../../src/lib/schema';
+import { localDay, questionsAsCsv, spansAsCsv, unitOf, Usage } from '../../src/lib/learning/usage.svelte';
+import type { AlertsAnswer, TopQuestion, TopQuestions, UsageAnswer, UsageSpan, UsageUnit } from '../../src/lib/schema';
 import { settle } from '../fake';
 
 const NOW = new Date(2026, 4, 30, 14, 20);
@@ -102,9 +89,7 @@ test('both days of a custom range are included', async () => {
   [usage.from, usage.until] = ['2026-02-27', '2026-02-28'];
   usage.choose('custom');
   await settle();
-  expect(api.asked).toEqual([
-    [{ from: '2026-02-27', until: '2026-03-01', timezone: 'Europe/Berlin' }, 'hour'],
-  ]);
+  expect(api.asked).toEqual([[{ from: '2026-02-27', until: '2026-03-01', timezone: 'Europe/Berlin' }, 'hour']]);
   [usage.from, usage.until] = ['2026-03-02', '2026-02-28'];
   await usage.load();
   expect(usage.problem).toBe('The first day is after the last one.');
@@ -162,15 +147,7 @@ test('the charts name their days, and there is none of a satisfaction that nobod
 });
 
 test('units keep the number of spans small', () => {
-  expect([1, 2, 3, 120, 121, 800, 801].map(unitOf)).toEqual([
-    'hour',
-    'hour',
-    'day',
-    'day',
-    'week',
-    'week',
-    'month',
-  ]);
+  expect([1, 2, 3, 120, 121, 800, 801].map(unitOf)).toEqual(['hour', 'hour', 'day', 'day', 'week', 'week', 'month']);
   expect(localDay(new Date(2026, 0, 1), -1)).toBe('2025-12-31');
 });
 

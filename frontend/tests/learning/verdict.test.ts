@@ -53,13 +53,10 @@ test('after a roll back the verdict is no good one before learning is stopped', 
   const learns = wordVerdict({ ...health, reasons: [ROLLED_BACK] });
   expect(learns).toMatchObject({ tone: 'warn', title: 'Rolled back', mayFreeze: true });
   expect(learns.sentence).toContain('version 41 answers until the next rating is learned');
-  const ofOlder =
-    '88\u00a0% of the last 100 judged answers of version 41 and older ones were right.';
+  const ofOlder = '88\u00a0% of the last 100 judged answers of version 41 and older ones were right.';
   expect(learns.others).toEqual([ofOlder]);
   const ofNumbers = wordVerdict({ ...health, measure: 'error', reasons: [ROLLED_BACK] });
-  expect(ofNumbers.others[0]).toMatch(
-    /^The mean error .* of version 41 and older ones is 0\.88\.$/,
-  );
+  expect(ofNumbers.others[0]).toMatch(/^The mean error .* of version 41 and older ones is 0\.88\.$/);
 
   const frozen = { code: 'frozen', level: 'not_learning', sentence: '', figures: { reason: 'x' } };
   const reasons = [frozen as HealthReason, ROLLED_BACK];
@@ -235,11 +232,7 @@ test('versions are shown page by page, and as many again after a refresh', async
     [16, undefined],
     [8, 15],
   ]);
-  expect([isOlder('9', '28'), isOlder('29', '28'), isOlder('28', '28')]).toEqual([
-    true,
-    false,
-    false,
-  ]);
+  expect([isOlder('9', '28'), isOlder('29', '28'), isOlder('28', '28')]).toEqual([true, false, false]);
   const newer = { version: '29', learned_until: 90 } as Version;
   expect([isAhead(newer, '28', 80), isAhead(newer, '28', 90)]).toEqual([true, false]);
 });
@@ -261,9 +254,7 @@ test('a model whose newest answers are worse than those before is not simply goo
   } as Health;
   const verdict = wordVerdict({ ...health, reasons: [DECLINING] });
   expect(verdict).toMatchObject({ tone: 'warn', title: 'Good, but falling', others: [] });
-  expect(verdict.sentence).toBe(
-    '82\u00a0% of the last 100 judged answers were right, 91\u00a0% of the 500 before.',
-  );
+  expect(verdict.sentence).toBe('82\u00a0% of the last 100 judged answers were right, 91\u00a0% of the 500 before.');
   const numbers = { ...health, measure: 'error', reasons: [DECLINING] } as Health;
   expect(wordVerdict(numbers).title).toBe('Good, but with growing errors');
 
@@ -290,8 +281,7 @@ test('an alarm of the event that a fall has begun is said with the fall only', (
     figures: { since, what },
   });
   const health = { ...HEALTH, version: '41', recent: RECENT, status: 'needs_attention' } as Health;
-  const others = (reason: HealthReason) =>
-    wordVerdict({ ...health, reasons: [fall, reason] }).others;
+  const others = (reason: HealthReason) => wordVerdict({ ...health, reasons: [fall, reason] }).others;
   expect(others(drift(1013))).toEqual([]);
   expect(others(drift(300))).toHaveLength(1);
   expect(others(drift(1013, 'features'))).toHaveLength(1);

@@ -14,8 +14,7 @@ interface Node {
   type: string;
   [field: string]: unknown;
 }
-const isNode = (value: unknown): value is Node =>
-  typeof value === 'object' && value !== null && 'type' in value;
+const isNode = (value: unknown): value is Node => typeof value === 'object' && value !== null && 'type' in value;
 
 /** The texts of a part of a component, also those in its expressions. Samples of code are the same in every language. */
 function textsOf(value: unknown): string[] {
@@ -31,10 +30,7 @@ function textsOf(value: unknown): string[] {
 
 const SCRIPTS_AND_STYLES = /<(script|style)\b[\s\S]*?<\/\1>/g; // left out, because parsing them takes long
 const hardCodedIn = (source: string) =>
-  textsOf(
-    parse(`<script lang="ts"></script>${source.replace(SCRIPTS_AND_STYLES, '')}`, { modern: true })
-      .fragment,
-  )
+  textsOf(parse(`<script lang="ts"></script>${source.replace(SCRIPTS_AND_STYLES, '')}`, { modern: true }).fragment)
     .map((text) => text.replace(/\s+/g, ' ').trim())
     .filter((text) => SENTENCE.test(text));
 

@@ -32,15 +32,12 @@ describe('the language of the pages', () => {
   });
 
   test('has no empty sentence', () => {
-    for (const [path, sentence] of [...sentencesOf(en), ...sentencesOf(de)])
-      expect(sentence.trim(), path).not.toBe('');
+    for (const [path, sentence] of [...sentencesOf(en), ...sentencesOf(de)]) expect(sentence.trim(), path).not.toBe('');
   });
 
   test('is German in every sentence of the German messages', () => {
     const english = new Map(sentencesOf(en));
-    const same = sentencesOf(de).filter(
-      ([path, sentence]) => sentence.includes(' ') && english.get(path) === sentence,
-    );
+    const same = sentencesOf(de).filter(([path, sentence]) => sentence.includes(' ') && english.get(path) === sentence);
     expect(same).toEqual([]);
   });
 });

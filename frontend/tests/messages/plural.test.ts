@@ -37,12 +37,9 @@ test.each([...sentences(en), enUsage.topNote('1'), enUsage.aloneCount('1', '1')]
   },
 );
 
-test.each([...sentences(de), deUsage.aloneCount('1', '1')])(
-  'eins ist nicht mehrere: %s',
-  (sentence) => {
-    expect(sentence).not.toMatch(/\b(Antworten|Ereignisse|Ereignissen|Fragen|Bewertungen)\b/);
-  },
-);
+test.each([...sentences(de), deUsage.aloneCount('1', '1')])('eins ist nicht mehrere: %s', (sentence) => {
+  expect(sentence).not.toMatch(/\b(Antworten|Ereignisse|Ereignissen|Fragen|Bewertungen)\b/);
+});
 
 test('the number of judgements that a verdict needs agrees with the number that there is', () => {
   expect(en.verdict.tooFew('1', '30')).toContain('there is 1 so far');

@@ -41,9 +41,7 @@ test('turns of this device make a conversation that is found by its words', asyn
     conversations.add('ada', 'c2', turn('l3')),
   ]);
   const listed = await conversations.list('ada', 'QUESTION L2');
-  expect(listed.map(({ id, title, turns }) => [id, title, turns])).toEqual([
-    ['c1', 'question l1', 2],
-  ]);
+  expect(listed.map(({ id, title, turns }) => [id, title, turns])).toEqual([['c1', 'question l1', 2]]);
   expect((await conversations.list('ada', '')).map(({ id }) => id)).toEqual(['c2', 'c1']);
 });
 
@@ -106,9 +104,7 @@ async function openChat() {
   const service = new FakeApi();
   const stored = { conversations: [] as ConversationSummary[], onList: () => {} };
   const request = () =>
-    Promise.reject(
-      connection.lost ? new ApiError('no answer') : new ApiError('no such conversation', 404),
-    );
+    Promise.reject(connection.lost ? new ApiError('no answer') : new ApiError('no such conversation', 404));
   const online = {
     status: () => service.status(),
     predict: async () => ({
@@ -160,16 +156,10 @@ test('a conversation with this device is listed and shown after a reload', async
 
   const { api, conversation } = await show();
   const listed = await api.conversations('');
-  expect(listed.conversations.map((one) => [one.title, one.isLocal])).toEqual([
-    ['When do you open?', true],
-  ]);
+  expect(listed.conversations.map((one) => [one.title, one.isLocal])).toEqual([['When do you open?', true]]);
   await conversation.show(id);
   const { last } = conversation;
-  expect([last?.question, last?.reply?.text, last?.isLocal]).toEqual([
-    'When do you open?',
-    'We open at nine.',
-    true,
-  ]);
+  expect([last?.question, last?.reply?.text, last?.isLocal]).toEqual(['When do you open?', 'We open at nine.', true]);
 
   connection.lost = false; // the service does not know it
   expect((await api.conversation(id)).said.length).toBe(1);
@@ -190,9 +180,7 @@ test('an opinion about an answer of an earlier visit takes the place of the one 
   const { api } = await show();
   await api.conversation(before.conversation.id);
   await api.giveFeedback({ id: 'f2', prediction_id: id, reward: 0 });
-  expect(queue.waiting.map((item) => [item.id, item.kind, item.body?.choice])).toEqual([
-    ['f2', 'wrong', 'hours'],
-  ]);
+  expect(queue.waiting.map((item) => [item.id, item.kind, item.body?.choice])).toEqual([['f2', 'wrong', 'hours']]);
 });
 
 test('a question right after a thumb is answered by what it has taught', async () => {
@@ -240,9 +228,7 @@ test.each(['after the answer', 'during the request'])(
   async (moment) => {
     const { show, connection, caller, stored } = await openChat();
     connection.lost = false;
-    stored.conversations = [
-      { id: 'c1', updated_at: '2026-11-26T12:00:00Z' } as ConversationSummary,
-    ];
+    stored.conversations = [{ id: 'c1', updated_at: '2026-11-26T12:00:00Z' } as ConversationSummary];
     if (moment === 'during the request') stored.onList = () => (caller.owner = 'bob');
     const { api } = await show();
     await api.conversations('');

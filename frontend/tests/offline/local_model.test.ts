@@ -1,10 +1,6 @@
 import { expect, test } from 'vitest';
 import { ApiError, FileTooLarge } from '../../src/lib/api';
-import {
-  LocalModel,
-  type ExportedFile,
-  type LocalLearner,
-} from '../../src/lib/offline/local_model.svelte';
+import { LocalModel, type ExportedFile, type LocalLearner } from '../../src/lib/offline/local_model.svelte';
 import type { LocalExample } from '../../src/lib/offline/store';
 import { settle } from '../fake';
 import { named, openBrowser, openCaller } from './scene.svelte';
@@ -50,9 +46,7 @@ async function openModel({ mayKeep = true } = {}) {
           files.etags.push(etag);
           if (files.failure) throw files.failure;
           const found = `"${files.learnedUntil}"`;
-          return etag === found
-            ? null
-            : { file: Uint8Array.of(files.learnedUntil), etag: found, version };
+          return etag === found ? null : { file: Uint8Array.of(files.learnedUntil), etag: found, version };
         },
       },
       update: () => files.update(),
@@ -256,10 +250,7 @@ test('a kept version that is the newest already stays as it is', async () => {
 
 test.each([
   ['there is no delta', async () => Promise.reject(new ApiError('gone', 404))],
-  [
-    'the result is too large',
-    async () => ({ file: new Uint8Array(8_000_001), etag: '"5"', version: '8' }),
-  ],
+  ['the result is too large', async () => ({ file: new Uint8Array(8_000_001), etag: '"5"', version: '8' })],
 ])('the whole file is loaded where %s', async (_, update) => {
   const { model, files } = await openModel();
   await model.keep('7');

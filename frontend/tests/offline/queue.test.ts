@@ -116,9 +116,7 @@ test('a refused item is shown with its reason, and the others are sent', async (
   const delivered = queue.delivered('f-star');
   await queue.flush();
   await expect(delivered).rejects.toThrow('needs the scope teach');
-  expect(queue.refused.map(({ refusal }) => refusal)).toEqual([
-    { status: 403, message: 'needs the scope teach' },
-  ]);
+  expect(queue.refused.map(({ refusal }) => refusal)).toEqual([{ status: 403, message: 'needs the scope teach' }]);
   expect(service.log).toEqual(['ada: heart']);
   await queue.remove(queue.refused[0]!);
   expect(queue.refused).toEqual([]);
@@ -132,9 +130,7 @@ test('a refused item is changed and sent as new feedback', async () => {
   await queue.edit(queue.refused[0]!, 'moon');
   await queue.flush();
   expect(service.log).toEqual(['ada: moon']);
-  expect(queue.items.map(({ id, body, example }) => [id, body?.id, example?.label])).toEqual([
-    ['n1', 'n1', 'moon'],
-  ]);
+  expect(queue.items.map(({ id, body, example }) => [id, body?.id, example?.label])).toEqual([['n1', 'n1', 'moon']]);
 });
 
 test('a correction that is changed is learned here as it is sent', async () => {
@@ -148,11 +144,7 @@ test('a correction that is changed is learned here as it is sent', async () => {
   });
   await queue.edit(queue.items[0]!, 'At ten.');
   const [{ body, example }] = queue.items as [QueuedItem];
-  expect([body?.correction, example?.label, example?.text]).toEqual([
-    'At ten.',
-    'At ten.',
-    'At ten.',
-  ]);
+  expect([body?.correction, example?.label, example?.text]).toEqual(['At ten.', 'At ten.', 'At ten.']);
 });
 
 test('a refused item stays where its change cannot be kept', async () => {
@@ -263,8 +255,7 @@ test('a full queue refuses more', async () => {
   const { queue, browser } = await openBrowser();
   await queue.give('digits', named('star'));
   const [item] = queue.items;
-  for (let place = 1; place < MAX_ITEMS; place += 1)
-    await browser.store.add({ ...item!, id: `f${place}` });
+  for (let place = 1; place < MAX_ITEMS; place += 1) await browser.store.add({ ...item!, id: `f${place}` });
   await queue.reload();
   await expect(queue.give('digits', named('heart'))).rejects.toThrow(QueueFull);
   await browser.store.change('f1', (one) => ({ ...one, state: 'sent', outcome: 'learned' }));

@@ -12,9 +12,7 @@ const REPLIES = [
 ];
 
 const open = (format = 1) =>
-  LocalReplies.read(
-    new TextEncoder().encode(JSON.stringify({ format, model: 'chat', replies: REPLIES })),
-  );
+  LocalReplies.read(new TextEncoder().encode(JSON.stringify({ format, model: 'chat', replies: REPLIES })));
 
 const textOf = async (replies: LocalReplies, question: string, exclude: string[] = []) =>
   (await replies.answer(question, exclude)).reply?.text ?? null;
@@ -47,16 +45,13 @@ test('a thumb down takes a reply from the same question, and taking it back retu
   expect(await textOf(replies, 'When do you open?')).toBe('We open at nine.');
 });
 
-test.each([true, false])(
-  'a thumb up decides what the same question gets (asked before: %s)',
-  async (asked) => {
-    const replies = open();
-    const question = 'What about the closing time?';
-    if (asked) await replies.answer(question);
-    replies.learn({ input: question, label: 'hours', reward: 1 });
-    expect(await textOf(replies, question)).toBe('We open at nine.');
-  },
-);
+test.each([true, false])('a thumb up decides what the same question gets (asked before: %s)', async (asked) => {
+  const replies = open();
+  const question = 'What about the closing time?';
+  if (asked) await replies.answer(question);
+  replies.learn({ input: question, label: 'hours', reward: 1 });
+  expect(await textOf(replies, question)).toBe('We open at nine.');
+});
 
 test('the last opinion about a question counts', async () => {
   const replies = open();

@@ -75,16 +75,9 @@ test('models, answers and sent items expire with their owner, and what was not s
   }
   await store.add({ ...WAITING, owner: 'ada', body, example });
   await store.add({ ...WAITING, id: 'f2', owner: 'ada', body, example, state: 'refused' });
-  for (const owner of ['ada', 'bob'])
-    await store.add({ ...WAITING, id: owner, owner, body, example, state: 'sent' });
+  for (const owner of ['ada', 'bob']) await store.add({ ...WAITING, id: owner, owner, body, example, state: 'sent' });
   await store.expire('eve', march, february);
-  expect([await store.model('ada', 'digits'), await store.answer('ada', 'taught')]).toEqual([
-    null,
-    null,
-  ]);
-  expect([
-    (await store.model('bob', 'digits'))?.owner,
-    await store.answer('bob', 'taught'),
-  ]).toEqual(['bob', 'bob']);
+  expect([await store.model('ada', 'digits'), await store.answer('ada', 'taught')]).toEqual([null, null]);
+  expect([(await store.model('bob', 'digits'))?.owner, await store.answer('bob', 'taught')]).toEqual(['bob', 'bob']);
   expect((await store.items()).map(({ id }) => id)).toEqual(['f1', 'f2', 'bob']);
 });

@@ -1,21 +1,9 @@
 import { expect, test } from 'vitest';
-import {
-  ApiError,
-  type FileFormat,
-  type ImportFormat,
-  type RepertoireApi,
-  type ReplyQuery,
-} from '../../src/lib/api';
+import { ApiError, type FileFormat, type ImportFormat, type RepertoireApi, type ReplyQuery } from '../../src/lib/api';
 import { describeProblem, effectOf, formatOf } from '../../src/lib/repertoire/reply_import.svelte';
 import { Repertoire } from '../../src/lib/repertoire/repertoire.svelte';
 import { containsWords } from '../../src/lib/repertoire/reply_list.svelte';
-import type {
-  EditReply,
-  ImportAnswer,
-  NewReply,
-  OpenCluster,
-  ReplySummary,
-} from '../../src/lib/schema';
+import type { EditReply, ImportAnswer, NewReply, OpenCluster, ReplySummary } from '../../src/lib/schema';
 import { FakeApi, settle } from '../fake';
 
 const AT = '2026-11-21T09:00:00+00:00';
@@ -129,10 +117,7 @@ class FakeRepertoireApi extends FakeApi implements RepertoireApi {
   }
 }
 
-async function openRepertoire(
-  arrange: (api: FakeRepertoireApi) => void = () => {},
-  mayCurate = true,
-) {
+async function openRepertoire(arrange: (api: FakeRepertoireApi) => void = () => {}, mayCurate = true) {
   const api = new FakeRepertoireApi();
   arrange(api);
   let ids = 0;
@@ -153,11 +138,7 @@ test('a new reply is followed until a version has learned it, without polling', 
   [repertoire.newText, repertoire.newQuestions] = [' Pens are here. ', 'Pens?\n\n A pen? '];
   await repertoire.add();
   expect(api.calls).toContain('add Pens are here. for Pens?,A pen?');
-  expect([repertoire.addition?.steps, repertoire.newText, repertoire.added?.id]).toEqual([
-    ['added'],
-    '',
-    'new',
-  ]);
+  expect([repertoire.addition?.steps, repertoire.newText, repertoire.added?.id]).toEqual([['added'], '', 'new']);
   const before = api.calls.length;
   await settle();
   expect(api.calls.slice(before).filter((call) => call === 'outcome')).toEqual([]);
@@ -171,10 +152,7 @@ test('a reply that could not be added keeps its text', async () => {
   repertoire.newText = 'Pens are here.';
   api.broken = 'the log is full';
   await repertoire.add();
-  expect([repertoire.newText, repertoire.addition?.steps]).toEqual([
-    'Pens are here.',
-    ['not saved: the log is full'],
-  ]);
+  expect([repertoire.newText, repertoire.addition?.steps]).toEqual(['Pens are here.', ['not saved: the log is full']]);
 });
 
 test('a reply is edited, given a question, retired and restored', async () => {
@@ -185,11 +163,7 @@ test('a reply is edited, given a question, retired and restored', async () => {
   reply.edit();
   reply.draft = 'We open at ten.';
   await reply.save();
-  expect([reply.draft, reply.details?.text, reply.change?.steps]).toEqual([
-    null,
-    'We open at ten.',
-    ['saved'],
-  ]);
+  expect([reply.draft, reply.details?.text, reply.change?.steps]).toEqual([null, 'We open at ten.', ['saved']]);
   api.learnAll();
   await settle();
   expect(reply.change?.steps).toEqual(['saved', 'learned in version 43']);
@@ -255,9 +229,7 @@ test('a cluster says which group of the inbox suggests a reply, until it is deci
 });
 
 test('one click teaches every question of a cluster, and another undoes it', async () => {
-  const { api, repertoire } = await openRepertoire(
-    (api) => (api.clusters = [cluster('a', 'b'), cluster('c')]),
-  );
+  const { api, repertoire } = await openRepertoire((api) => (api.clusters = [cluster('a', 'b'), cluster('c')]));
   const { unanswered } = repertoire;
   expect(unanswered.openCount).toBe(2);
   const shown = unanswered.shown![0]!;
@@ -286,9 +258,7 @@ test('one click teaches every question of a cluster, and another undoes it', asy
 });
 
 test('a refresh keeps the place of a cluster that is being edited and adds new questions', async () => {
-  const { api, repertoire } = await openRepertoire(
-    (api) => (api.clusters = [cluster('a'), cluster('c')]),
-  );
+  const { api, repertoire } = await openRepertoire((api) => (api.clusters = [cluster('a'), cluster('c')]));
   const { unanswered } = repertoire;
   const [, second] = unanswered.shown!;
   second!.draft = 'half a';
@@ -363,10 +333,7 @@ test('a file is only previewed until it is imported, and invalid lines must be s
   replyImport.skipBad = true;
   await replyImport.apply();
   expect(api.calls).toContain('import csv, skip bad: true');
-  expect([replyImport.file, replyImport.change?.steps]).toEqual([
-    null,
-    ['imported from Replies.CSV'],
-  ]);
+  expect([replyImport.file, replyImport.change?.steps]).toEqual([null, ['imported from Replies.CSV']]);
   api.learnAll();
   await settle();
   expect(replyImport.change?.steps.at(-1)).toBe('learned in version 43');
@@ -376,9 +343,7 @@ test('what is wrong with a line of a file is said in plain words, with its numbe
   expect(describeProblem(3, { ...problem, code: 'not_text' })).toBe(
     'Line 3: “text” has to be text in quotation marks.',
   );
-  expect(describeProblem(4, { ...problem, code: 'not_json', field: null })).toBe(
-    'Line 4 is not JSON.',
-  );
+  expect(describeProblem(4, { ...problem, code: 'not_json', field: null })).toBe('Line 4 is not JSON.');
   expect(describeProblem(5, { code: 'too_long', field: 'examples', entry: 2, about: '100' })).toBe(
     'Line 5: Entry 2 of “examples” is too long. At most 100 characters are possible.',
   );
@@ -388,10 +353,7 @@ test('an unreadable file gives the reason', async () => {
   const { api, repertoire } = await openRepertoire();
   api.broken = 'the file is not UTF-8';
   await repertoire.replyImport.choose(new File(['...'], 'a.jsonl'));
-  expect([repertoire.replyImport.problem, repertoire.replyImport.plan]).toEqual([
-    'the file is not UTF-8',
-    null,
-  ]);
+  expect([repertoire.replyImport.problem, repertoire.replyImport.plan]).toEqual(['the file is not UTF-8', null]);
 });
 
 test('unanswered questions are refreshed while they are shown', async () => {
@@ -413,10 +375,7 @@ test('unanswered questions are refreshed while they are shown', async () => {
 });
 
 test('a caller that is no curator does not ask for unanswered questions', async () => {
-  const { api, repertoire } = await openRepertoire(
-    (api) => (api.clusters = [cluster('spam')]),
-    false,
-  );
+  const { api, repertoire } = await openRepertoire((api) => (api.clusters = [cluster('spam')]), false);
   repertoire.followUnanswered(true);
   api.publish();
   await settle();
@@ -438,10 +397,7 @@ test('a dismissed cluster is gone until that is taken back', async () => {
   const [shown] = repertoire.unanswered.shown!;
   api.clusters = [];
   const undo = await repertoire.unanswered.dismiss(shown!);
-  expect([repertoire.unanswered.shown, api.calls]).toEqual([
-    [],
-    expect.arrayContaining(['dismiss p-spam']),
-  ]);
+  expect([repertoire.unanswered.shown, api.calls]).toEqual([[], expect.arrayContaining(['dismiss p-spam'])]);
   api.clusters = [cluster('spam')];
   await undo!();
   expect(repertoire.unanswered.shown).toHaveLength(1);

@@ -21,9 +21,7 @@ class PagedApi {
     this.queries.push(query);
     if (signal) this.signals.push(signal);
     return new Promise((resolve, reject) => {
-      this.waiting.push(() =>
-        this.broken ? reject(new ApiError('', 507)) : resolve(this.answer(query)),
-      );
+      this.waiting.push(() => (this.broken ? reject(new ApiError('', 507)) : resolve(this.answer(query))));
       signal?.addEventListener('abort', () => reject(signal.reason as Error));
     });
   }

@@ -24,11 +24,7 @@ test('a table is recognised with its columns, its first rows and their number, c
     isExact: true,
   });
   const packed = await previewLog(await pack(csv(), 'sides.CSV.gz'));
-  expect([packed.columns, packed.rows, packed.label]).toEqual([
-    preview.columns,
-    preview.rows,
-    'side',
-  ]);
+  expect([packed.columns, packed.rows, packed.label]).toEqual([preview.columns, preview.rows, 'side']);
 });
 
 test('the label is guessed by its name, else it is the last column', async () => {

@@ -1,9 +1,5 @@
 import { expect, test } from 'vitest';
-import {
-  describeProgress,
-  describeTime,
-  describeUpload,
-} from '../../src/lib/reports/progress_words';
+import { describeProgress, describeTime, describeUpload } from '../../src/lib/reports/progress_words';
 import { TimeLeft } from '../../src/lib/reports/time_left';
 
 test('a time left is as precise as an estimate is', () => {
@@ -26,9 +22,7 @@ test('progress says what is done, how fast, and how long it takes', () => {
     'Replaying · 4,200 of about 10,000 events · 850 per second · about 10 seconds left',
   );
   expect(describeProgress(replaying)).toContain('estimating the time left');
-  expect(describeProgress({ what: 'waiting for its turn', percent: 0, ahead: 2 })).toBe(
-    'Waiting: 2 come first',
-  );
+  expect(describeProgress({ what: 'waiting for its turn', percent: 0, ahead: 2 })).toBe('Waiting: 2 come first');
   expect(describeProgress({ what: 'starting', percent: 0 })).toBe('Loading what replays the log');
 });
 

@@ -1,11 +1,5 @@
 import { expect, test } from 'vitest';
-import {
-  ApiError,
-  type ColumnChoice,
-  type ReplayRequest,
-  type ReplaysApi,
-  type ReportApi,
-} from '../../src/lib/api';
+import { ApiError, type ColumnChoice, type ReplayRequest, type ReplaysApi, type ReportApi } from '../../src/lib/api';
 import type { ServerEvent } from '../../src/lib/ui/events';
 import { Replays } from '../../src/lib/reports/replays.svelte';
 import { Report } from '../../src/lib/reports/report.svelte';
@@ -84,11 +78,7 @@ async function openReport(now: Partial<ReportState> = {}) {
 
 test('the first report is generated at once and its progress is followed', async () => {
   const { api, report, pass } = await openReport();
-  expect([api.generated, report.state?.making?.percent, report.entryOf(null)]).toEqual([
-    1,
-    0,
-    null,
-  ]);
+  expect([api.generated, report.state?.making?.percent, report.entryOf(null)]).toEqual([1, 0, null]);
   api.now = { ...api.now, making: { what: 'replaying it', percent: 40 } };
   await pass();
   expect(report.state?.making?.percent).toBe(40);
@@ -156,12 +146,7 @@ class FakeReplaysApi implements ReplaysApi {
     return { rows: 40, input: 'table' as const, columns: this.columns };
   }
 
-  async send(
-    log: File,
-    request: ReplayRequest,
-    onProgress: (share: number) => void,
-    signal: AbortSignal,
-  ) {
+  async send(log: File, request: ReplayRequest, onProgress: (share: number) => void, signal: AbortSignal) {
     if (this.broken !== null) throw new ApiError(this.broken, 503);
     signal.throwIfAborted();
     onProgress(1);
@@ -205,8 +190,7 @@ async function openReplays() {
   return { api, replays, pass };
 }
 
-const csv = (text = 'size,"colour, or none",side\n1,red,left\n', name = 'sides.csv') =>
-  new File([text], name);
+const csv = (text = 'size,"colour, or none",side\n1,red,left\n', name = 'sides.csv') => new File([text], name);
 
 const column = (name: string, more: Partial<RecognisedColumn> = {}): RecognisedColumn => ({
   name,
@@ -269,15 +253,8 @@ test('a log is sent with the chosen options and followed until its result', asyn
   replays.skipBadLines = true;
   expect(await replays.send()).toBe('r1');
   const columns = { drop: [], features: [] };
-  expect(api.requests).toEqual([
-    { models: ['classifier'], label: 'side', maxBadRatio: 0.1, columns },
-  ]);
-  expect([replays.file, replays.uploadRatio, replays.all.length, replays.latestResult]).toEqual([
-    null,
-    null,
-    1,
-    null,
-  ]);
+  expect(api.requests).toEqual([{ models: ['classifier'], label: 'side', maxBadRatio: 0.1, columns }]);
+  expect([replays.file, replays.uploadRatio, replays.all.length, replays.latestResult]).toEqual([null, null, 1, null]);
   api.end({ state: 'done' });
   await pass();
   expect(replays.latestResult?.id).toBe('r1');

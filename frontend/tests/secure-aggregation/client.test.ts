@@ -66,9 +66,7 @@ test('values are masked with enough others only', async () => {
 test('a share for another member or group is noticed', async () => {
   const scene = await Scene.create(3);
   await scene.share(1, 2, 3);
-  const swapped = new Map(
-    [2, 3].map((sender) => [sender, scene.shared.get(sender)!.sealed.get(5 - sender)!]),
-  );
+  const swapped = new Map([2, 3].map((sender) => [sender, scene.shared.get(sender)!.sealed.get(5 - sender)!]));
   await expect(scene.client(1).mask(swapped, VALUES)).rejects.toThrow('changed on its way');
 });
 

@@ -88,15 +88,7 @@ test('a message whose answer was lost is sent again as it was, and then no more'
   await expect(member.advance(VALUES)).rejects.toBe(lost);
   await member.advance(VALUES);
   await member.advance(VALUES);
-  expect(sent.map(({ method }) => method)).toEqual([
-    'GET',
-    'POST',
-    'GET',
-    'PUT',
-    'GET',
-    'PUT',
-    'GET',
-  ]);
+  expect(sent.map(({ method }) => method)).toEqual(['GET', 'POST', 'GET', 'PUT', 'GET', 'PUT', 'GET']);
   expect(sent[5]?.body).toEqual(sent[3]?.body);
 });
 
@@ -116,9 +108,7 @@ test('joining needs the cohort and a membership', async () => {
   const page = '<h1>Sign in to this network</h1>';
   await expect(CohortMember.join(answering(page).address)).rejects.toThrow(UnexpectedAnswer);
   const { address } = answering(COHORT, { number: 1 });
-  await expect(CohortMember.join(address)).rejects.toThrow(
-    'POST was answered with JSON with the fields (number)',
-  );
+  await expect(CohortMember.join(address)).rejects.toThrow('POST was answered with JSON with the fields (number)');
 });
 
 test('more examples than a member may have, and shares that came too late, are refused', async () => {

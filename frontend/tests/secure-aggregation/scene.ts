@@ -10,12 +10,9 @@ import {
 } from '../../packages/secure-aggregation/src/index.js';
 
 export const fromHex = (text: string): Bytes =>
-  Uint8Array.from({ length: text.length / 2 }, (_, at) =>
-    Number.parseInt(text.slice(2 * at, 2 * at + 2), 16),
-  );
+  Uint8Array.from({ length: text.length / 2 }, (_, at) => Number.parseInt(text.slice(2 * at, 2 * at + 2), 16));
 
-export const toHex = (bytes: Uint8Array) =>
-  Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+export const toHex = (bytes: Uint8Array) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 
 export const LAYOUT = new Layout([{ length: 2, bits: 12 }]);
 export const VALUES = [3, -4];
@@ -29,9 +26,7 @@ export class Scene {
   private constructor(readonly clients: AggregationClient[]) {}
 
   static async create(count: number, threshold = Math.floor((2 * count) / 3) + 1): Promise<Scene> {
-    const scene = new Scene(
-      await Promise.all(Array.from({ length: count }, () => AggregationClient.create())),
-    );
+    const scene = new Scene(await Promise.all(Array.from({ length: count }, () => AggregationClient.create())));
     scene.group = { ...scene.group, threshold };
     scene.clients.forEach((client, place) => scene.keys.set(place + 1, client.advertise()));
     return scene;

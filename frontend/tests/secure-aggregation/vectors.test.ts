@@ -35,12 +35,8 @@ test('shares are those that members of Python reveal', () => {
 });
 
 test('values of all bits are packed into the bytes of the layout', () => {
-  const layout = new Layout(
-    vectors.segments.map(([length, bits]) => ({ length: length!, bits: bits! })),
-  );
+  const layout = new Layout(vectors.segments.map(([length, bits]) => ({ length: length!, bits: bits! })));
   const packed = layout.pack(layout.encode(vectors.members[1].values));
   expect(2 * packed.length).toBe(vectors.members[1].packed?.length);
-  expect(layout.pack(layout.encode(vectors.members[1].values.map(() => -0)))).toEqual(
-    new Uint8Array(packed.length),
-  );
+  expect(layout.pack(layout.encode(vectors.members[1].values.map(() => -0)))).toEqual(new Uint8Array(packed.length));
 });

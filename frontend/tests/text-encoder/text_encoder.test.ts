@@ -1,10 +1,5 @@
 import { expect, test } from 'vitest';
-import {
-  MiniLmEncoder,
-  quantise,
-  type EncoderManifest,
-  type Runtime,
-} from '../../packages/text-encoder/src/index.ts';
+import { MiniLmEncoder, quantise, type EncoderManifest, type Runtime } from '../../packages/text-encoder/src/index.ts';
 
 const VOCABULARY = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', 'open', 'when', '##ed'].join('\n');
 const NETWORK = Uint8Array.of(1, 2, 3);
@@ -63,12 +58,7 @@ test('a text becomes the ids of its tokens, and the vector of the network int8',
 test('the progress of the download is told in bytes of all files', async () => {
   const seen: [number, number][] = [];
   const total = NETWORK.length + VOCABULARY.length;
-  await MiniLmEncoder.load(
-    createRuntime().runtime,
-    '/encoder',
-    (...at) => seen.push(at),
-    await serve(),
-  );
+  await MiniLmEncoder.load(createRuntime().runtime, '/encoder', (...at) => seen.push(at), await serve());
   expect(seen).toEqual([
     [NETWORK.length, total],
     [total, total],
@@ -76,12 +66,7 @@ test('the progress of the download is told in bytes of all files', async () => {
 });
 
 test('a file that is not as announced is refused', async () => {
-  const loading = MiniLmEncoder.load(
-    createRuntime().runtime,
-    '/encoder',
-    () => {},
-    await serve({ sha256: '0' }),
-  );
+  const loading = MiniLmEncoder.load(createRuntime().runtime, '/encoder', () => {}, await serve({ sha256: '0' }));
   await expect(loading).rejects.toThrow('The file model.onnx of the text encoder is damaged.');
 });
 

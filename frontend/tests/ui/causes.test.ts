@@ -12,11 +12,7 @@ const CAUSES = [
   ['loss_rose', { since: 31, before: 0.1, after: 0.9, window: 64 }, '90\u00a0% der letzten 64'],
   ['process_ended', { status: -9, pause_s: 0.5 }, 'endete mit Status -9; nächster Start in 1 s'],
   ['process_not_started', { error: 'no memory', pause_s: 4 }, 'gestartet werden: no memory'],
-  [
-    'log_ends_early',
-    { head: 9, learned_until: 1200 },
-    'endet bei Ereignis 9, das Modell hatte aber',
-  ],
+  ['log_ends_early', { head: 9, learned_until: 1200 }, 'endet bei Ereignis 9, das Modell hatte aber'],
   ['log_has_other_events', { head: 9, learned_until: 7 }, 'hat bis 7 andere Ereignisse'],
   ['log_empty', {}, 'Die Datei ist leer.'],
   ['log_too_large', { limit: 5000 }, 'Dieser Dienst nimmt Logs bis 5\u00a0kB an.'],

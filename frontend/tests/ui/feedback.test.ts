@@ -53,11 +53,7 @@ test('a pressed thumb that is pressed again is taken back, and un-learned', asyn
   expect(turn.latest!.steps).toEqual(['taken back']);
   api.publish();
   await settle();
-  expect(turn.latest!.steps).toEqual([
-    'taken back',
-    'un-learned in version 44',
-    'asked again now: still “at nine”',
-  ]);
+  expect(turn.latest!.steps).toEqual(['taken back', 'un-learned in version 44', 'asked again now: still “at nine”']);
 });
 
 test('the other thumb replaces the one that was pressed', async () => {
@@ -71,11 +67,7 @@ test('the other thumb replaces the one that was pressed', async () => {
 test('thumbs pressed faster than the server answers still arrive in order', async () => {
   const { api, turn } = await openAndAsk();
   await Promise.all([turn.rate(1), turn.rate(0), turn.rate(1)]);
-  expect(api.calls.filter((call) => /give|retract/.test(call))).toEqual([
-    'give 1',
-    'give 0',
-    'give 1',
-  ]);
+  expect(api.calls.filter((call) => /give|retract/.test(call))).toEqual(['give 1', 'give 0', 'give 1']);
   expect(turn.reward).toBe(1);
 });
 
@@ -188,11 +180,7 @@ test('a rejected suggestion stays readable with its reason, live and when it is 
   await turn.teach('at one');
   api.reject('f1', 'We stopped that.');
   await settle();
-  const shown = () => [
-    turn.rejection?.content,
-    describeStatus(turn.rejection!, false),
-    turn.correctionText,
-  ];
+  const shown = () => [turn.rejection?.content, describeStatus(turn.rejection!, false), turn.correctionText];
   const expected = [{ correction: 'at one' }, 'Checked, and not accepted: We stopped that.', null];
   expect(shown()).toEqual(expected);
   turn.feedbacks = [];
@@ -245,11 +233,7 @@ test('a held proposal is taken back at once, because it was not learned', async 
 test('without the right to teach, only existing replies can be chosen', async () => {
   const { api, turn } = await openAndAsk({ mayRate: true, mayCurate: false, teaching: 'off' });
   turn.openTeaching();
-  expect([turn.offersTeaching, turn.showsCorrection, turn.retirement]).toEqual([
-    false,
-    false,
-    null,
-  ]);
+  expect([turn.offersTeaching, turn.showsCorrection, turn.retirement]).toEqual([false, false, null]);
   await turn.rate(0);
   expect([turn.showsCorrection, turn.offersTeaching]).toEqual([true, false]);
   await turn.choose(0);

@@ -97,9 +97,7 @@ test('feedback to a frozen model says why it is not learned', async () => {
   const { api, live } = await openPage();
   expect(live.holdReason).toBe(null);
   api.freeze({ since: '2026-11-21T09:00:00Z', reason: 'the guard: worse' });
-  expect(live.holdReason).toBe(
-    'kept, and learned once learning continues (stopped: the guard: worse)',
-  );
+  expect(live.holdReason).toBe('kept, and learned once learning continues (stopped: the guard: worse)');
   api.freeze(null);
   expect(live.holdReason).toBe(null);
 });

@@ -23,10 +23,7 @@ test('the models are requested once for all callers', async () => {
     },
     async () => {},
   );
-  expect(await Promise.all([models.first(isChatModel), models.first(isChatModel)])).toEqual([
-    'bot',
-    'bot',
-  ]);
+  expect(await Promise.all([models.first(isChatModel), models.first(isChatModel)])).toEqual(['bot', 'bot']);
   expect([requests, models.cards?.length]).toEqual([1, 2]);
 });
 

@@ -1,11 +1,5 @@
 import { expect, test } from 'vitest';
-import {
-  applyColors,
-  DEFAULTS,
-  pageSettings,
-  readPageSettings,
-  textsIn,
-} from '../../src/lib/ui/page_settings';
+import { applyColors, DEFAULTS, pageSettings, readPageSettings, textsIn } from '../../src/lib/ui/page_settings';
 
 const BLOCK = {
   name: 'Harbour </script> Library',

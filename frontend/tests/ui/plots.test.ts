@@ -1,21 +1,13 @@
 import { expect, test } from 'vitest';
 import { NO_PLACES, numberAtOf } from '../../src/lib/learning/places';
-import {
-  curveChart,
-  movingMeans,
-  nameMark,
-  ownAccuracyChart,
-  versionTicks,
-} from '../../src/lib/ui/plots';
+import { curveChart, movingMeans, nameMark, ownAccuracyChart, versionTicks } from '../../src/lib/ui/plots';
 import type { Curve, CurvePoint, Drift, DriftChange, Version } from '../../src/lib/schema';
 import { NO_CURVE } from '../fake';
 
 /** One outcome for each point: whether the served answer and the no-change baseline were right; null if unrated. */
 const points = (...outcomes: [number | null, number | null][]): CurvePoint[] =>
   outcomes.map(([served, no_change], place) => {
-    const rated = Object.entries({ served, no_change }).filter(
-      (each): each is [string, number] => each[1] !== null,
-    );
+    const rated = Object.entries({ served, no_change }).filter((each): each is [string, number] => each[1] !== null);
     return {
       until: place + 1,
       offset: 10 * (place + 1),
@@ -39,10 +31,7 @@ test('a curve has a line for each model and baseline, and a mark for each drift'
     counted_until: 30,
     points: points([0, null], [1, 0], [1, 0]),
   };
-  const alarms = [
-    { offset: 15, what: 'class', label: 'b' } as Drift,
-    { offset: 99, what: 'loss' } as Drift,
-  ];
+  const alarms = [{ offset: 15, what: 'class', label: 'b' } as Drift, { offset: 99, what: 'loss' } as Drift];
   const changes = alarms.map((alarm) => ({ offset: alarm.offset, alarms: [alarm] }) as DriftChange);
   const chart = curveChart(curve, changes);
   expect(chart.lines.map(({ name }) => name)).toEqual(['model', 'guess: same as last time']);
@@ -78,10 +67,7 @@ test('versions have ticks where they went live, and many near each other have on
 
 test('a mark says its own number beside the values of a later place', () => {
   const mark = { x: 301, name: 'the fall begins' };
-  expect([nameMark(mark, 301), nameMark(mark, 302)]).toEqual([
-    'the fall begins',
-    'the fall begins (301)',
-  ]);
+  expect([nameMark(mark, 301), nameMark(mark, 302)]).toEqual(['the fall begins', 'the fall begins (301)']);
   expect(nameMark({ ...mark, isTick: true }, 302)).toBe('the fall begins');
 });
 

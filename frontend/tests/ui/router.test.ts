@@ -16,8 +16,7 @@ class FakeWindow implements BrowserWindow {
 
   history = {
     pushState: (_: unknown, __: string, url: string) => void this.entries.push(new URL(url)),
-    replaceState: (_: unknown, __: string, url: string) =>
-      void this.entries.splice(-1, 1, new URL(url)),
+    replaceState: (_: unknown, __: string, url: string) => void this.entries.splice(-1, 1, new URL(url)),
   };
 
   addEventListener(_: 'popstate', listener: () => void) {
@@ -188,11 +187,7 @@ test('a group of the inbox has an address, which "back" leaves', () => {
   window.back();
   expect(router.group).toBe('a');
   router.go('inbox', 'chat');
-  expect([router.model, router.group, window.location.search]).toEqual([
-    'chat',
-    null,
-    '?model=chat',
-  ]);
+  expect([router.model, router.group, window.location.search]).toEqual(['chat', null, '?model=chat']);
   router.goToGroup({ model: null, group: null });
   expect(window.location.href).toBe('http://here/inbox');
 });

@@ -68,12 +68,7 @@ test('nothing is offered before the service has said who asks', () => {
     mayOperate: false,
     teaching: 'off',
   });
-  expect([session.needsKey, session.canSignIn, session.name, session.user]).toEqual([
-    false,
-    false,
-    null,
-    undefined,
-  ]);
+  expect([session.needsKey, session.canSignIn, session.name, session.user]).toEqual([false, false, null, undefined]);
 });
 
 test('this machine may do everything, names its user, and is not asked to sign in', async () => {
@@ -85,22 +80,12 @@ test('this machine may do everything, names its user, and is not asked to sign i
     mayOperate: true,
     teaching: 'on',
   });
-  expect([session.canSignIn, session.isSignedIn, session.name, session.user]).toEqual([
-    false,
-    false,
-    null,
-    'browser',
-  ]);
+  expect([session.canSignIn, session.isSignedIn, session.name, session.user]).toEqual([false, false, null, 'browser']);
 });
 
 test('a visitor is known by a cookie alone, and may sign in', async () => {
   const { session, browserId } = await load(VISITOR);
-  expect([session.user, session.name, session.canSignIn, session.needsKey]).toEqual([
-    undefined,
-    null,
-    true,
-    false,
-  ]);
+  expect([session.user, session.name, session.canSignIn, session.needsKey]).toEqual([undefined, null, true, false]);
   expect(browserId).not.toHaveBeenCalled(); // no id is stored in the browser
 });
 
@@ -108,13 +93,10 @@ test.each([
   ['review', 'review', ['predict', 'feedback']],
   ['off', 'off', ['predict', 'feedback']],
   ['on', 'on', ['predict', 'feedback', 'teach']],
-] as const)(
-  'visitors may teach as the service says: %s',
-  async (public_teaching, teaching, scopes) => {
-    const { session } = await load({ ...VISITOR, public_teaching, scopes: [...scopes] });
-    expect(session.teaching).toBe(teaching);
-  },
-);
+] as const)('visitors may teach as the service says: %s', async (public_teaching, teaching, scopes) => {
+  const { session } = await load({ ...VISITOR, public_teaching, scopes: [...scopes] });
+  expect(session.teaching).toBe(teaching);
+});
 
 test('what visitors may teach does not hold for a key without the scope', async () => {
   const { session } = await load({
@@ -127,11 +109,7 @@ test('what visitors may teach does not hold for a key without the scope', async 
 
 test('what a curator teaches is learned at once', async () => {
   const { session } = await load(CURATOR);
-  expect([session.teaching, session.mayTeach, session.name]).toEqual([
-    'on',
-    false,
-    'ada: the curator',
-  ]);
+  expect([session.teaching, session.mayTeach, session.name]).toEqual(['on', false, 'ada: the curator']);
 });
 
 test('nobody without a key is asked for one before anything else is requested', async () => {
@@ -203,10 +181,7 @@ test.each([
   ],
   [new ApiError('slow down', 429, 34), 'Too many attempts. Try again in 34 seconds.'],
   [new ApiError('slow down', 429), 'Too many attempts. Try again later.'],
-  [
-    new ApiError('The server does not answer.'),
-    'The server does not answer. Try again in a moment.',
-  ],
+  [new ApiError('The server does not answer.'), 'The server does not answer. Try again in a moment.'],
 ])('a refusal to sign in is explained: %s', async (error, problem) => {
   const { api, restart, session } = await load(VISITOR);
   api.signIn.mockRejectedValueOnce(error);

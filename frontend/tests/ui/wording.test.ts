@@ -1,16 +1,6 @@
 import { afterEach, expect, test } from 'vitest';
 import { loadMessages } from '../../src/lib/messages';
-import {
-  ago,
-  amount,
-  count,
-  day,
-  figure,
-  instant,
-  moment,
-  percent,
-  signed,
-} from '../../src/lib/ui/wording';
+import { ago, amount, count, day, figure, instant, moment, percent, signed } from '../../src/lib/ui/wording';
 
 afterEach(() => loadMessages('en'));
 

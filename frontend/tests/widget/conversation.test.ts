@@ -140,9 +140,7 @@ describe('a thumb', () => {
     await Promise.all([conversation.rate(turn, 'up'), conversation.rate(turn, 'down')]);
     expect(turn.given.map(({ kind }) => kind)).toEqual(['down']);
     const given = sent.filter(({ path }) => path.endsWith(':feedback'));
-    expect(given.map(({ body }) => (body['feedback'] as [{ reward: number }])[0].reward)).toEqual([
-      1, 0,
-    ]);
+    expect(given.map(({ body }) => (body['feedback'] as [{ reward: number }])[0].reward)).toEqual([1, 0]);
   });
 
   test('that is not learned for long is said to be kept', async () => {
@@ -219,10 +217,7 @@ describe('a conversation that was left', () => {
   };
 
   test('goes on with its turns and what was said about them', async () => {
-    const { conversation, sent } = start(
-      { '/conversations/kept': () => ({ said: [stored] }) },
-      'kept',
-    );
+    const { conversation, sent } = start({ '/conversations/kept': () => ({ said: [stored] }) }, 'kept');
     await conversation.restore();
     const turn = conversation.turns[0]!;
     expect([turn.question, turn.reply, turn.thumb?.kind, turn.correction?.text]).toEqual([
@@ -234,10 +229,7 @@ describe('a conversation that was left', () => {
 
   test('begins anew where it was deleted', async () => {
     const gone = new ServiceError('refused', t.invalid, 'no such conversation', 404);
-    const { conversation, store } = start(
-      { '/conversations/kept': () => Promise.reject(gone) },
-      'kept',
-    );
+    const { conversation, store } = start({ '/conversations/kept': () => Promise.reject(gone) }, 'kept');
     await conversation.restore();
     expect(store.kept).toBeNull();
     await conversation.ask('When?');

@@ -56,10 +56,7 @@ describe('a visitor', () => {
   });
 
   test('is refused after one further attempt', async () => {
-    const { service, tokens } = start(
-      (path) => (path === 'v1/session' ? answer(session()) : answer({}, 401)),
-      'old',
-    );
+    const { service, tokens } = start((path) => (path === 'v1/session' ? answer(session()) : answer({}, 401)), 'old');
     expect((await failureOf(service.send('GET', 'x')))?.status).toBe(401);
     expect(tokens).toHaveLength(3);
   });
@@ -77,10 +74,7 @@ describe('a failure is told as what it is', () => {
   test('where the service answers other pages, this one is not allowed', async () => {
     const { service } = start((path) => (path === 'healthz' ? new Response() : refuse()));
     const failure = await failureOf(service.connect());
-    expect([failure?.code, failure?.message]).toEqual([
-      'origin',
-      'The chat is not available on this page.',
-    ]);
+    expect([failure?.code, failure?.message]).toEqual(['origin', 'The chat is not available on this page.']);
     expect(failure?.detail).toContain('Add "https://shop.example" to its setting widget_origins');
   });
 
@@ -91,10 +85,7 @@ describe('a failure is told as what it is', () => {
   test('without visitors, it says what to set', async () => {
     const none = session({ caller: 'anonymous', scopes: [], public_teaching: null });
     const failure = await failureOf(start(() => answer(none)).service.connect());
-    expect([failure?.code, failure?.detail.includes('public_teaching')]).toEqual([
-      'visitors',
-      true,
-    ]);
+    expect([failure?.code, failure?.detail.includes('public_teaching')]).toEqual(['visitors', true]);
   });
 
   test.each([

@@ -28,13 +28,11 @@ export function factorise(matrix: Float64Array, width: number): void {
       const start = row * width;
       solveRow(matrix, start, matrix, width, first, row);
       const length = row - first;
-      const pivot =
-        matrix[start + row]! - dot(matrix, start + first, matrix, start + first, length);
+      const pivot = matrix[start + row]! - dot(matrix, start + first, matrix, start + first, length);
       if (!(pivot > 0)) throw new LearnerError('these sums are not the sums of any examples');
       matrix[start + row] = Math.sqrt(pivot);
     }
-    for (let row = end; row < width; row += 1)
-      solveRow(matrix, row * width, matrix, width, first, end);
+    for (let row = end; row < width; row += 1) solveRow(matrix, row * width, matrix, width, first, end);
   }
 }
 
@@ -44,8 +42,7 @@ export function solveLower(factor: Float64Array, width: number, rows: Float64Arr
   for (let first = 0; first < width; first += PANEL) {
     const end = Math.min(first + PANEL, width);
     subtractProducts(all, all, selectRows(factor, width, first, end), first, first);
-    for (let start = 0; start < rows.length; start += width)
-      solveRow(rows, start, factor, width, first, end);
+    for (let start = 0; start < rows.length; start += width) solveRow(rows, start, factor, width, first, end);
   }
 }
 
@@ -55,8 +52,7 @@ export function solveUpper(factor: Float64Array, values: Float64Array): void {
   for (let row = width - 1; row >= 0; row -= 1) {
     const start = row * width;
     const solved = (values[row]! /= factor[start + row]!);
-    for (let column = 0; column < row; column += 1)
-      values[column]! -= solved * factor[start + column]!;
+    for (let column = 0; column < row; column += 1) values[column]! -= solved * factor[start + column]!;
   }
 }
 
@@ -81,35 +77,19 @@ export function selectRows(values: Float64Array, width: number, first: number, e
 }
 
 /** Subtract from each row i, at the places from `at` on, its products with all `other` rows over `length` numbers. */
-export function subtractProducts(
-  to: Rows,
-  one: Rows,
-  other: Rows,
-  length: number,
-  at: number,
-): void {
+export function subtractProducts(to: Rows, one: Rows, other: Rows, length: number, at: number): void {
   let row = 0;
   for (; row + 1 < one.count; row += 2) {
     let column = 0;
-    for (; column + 3 < other.count; column += 4)
-      subtractTile(to, one, other, length, at, row, column);
+    for (; column + 3 < other.count; column += 4) subtractTile(to, one, other, length, at, row, column);
     for (; column < other.count; column += 1)
       for (const each of [row, row + 1]) subtractOne(to, one, other, length, at, each, column);
   }
   if (row < one.count)
-    for (let column = 0; column < other.count; column += 1)
-      subtractOne(to, one, other, length, at, row, column);
+    for (let column = 0; column < other.count; column += 1) subtractOne(to, one, other, length, at, row, column);
 }
 
-function subtractOne(
-  to: Rows,
-  one: Rows,
-  other: Rows,
-  length: number,
-  at: number,
-  row: number,
-  column: number,
-): void {
+function subtractOne(to: Rows, one: Rows, other: Rows, length: number, at: number, row: number, column: number): void {
   const product = dot(
     one.values,
     one.start + row * one.stride,
@@ -121,15 +101,7 @@ function subtractOne(
 }
 
 /** The products of two rows with four others, in registers. */
-function subtractTile(
-  to: Rows,
-  one: Rows,
-  other: Rows,
-  length: number,
-  at: number,
-  row: number,
-  column: number,
-): void {
+function subtractTile(to: Rows, one: Rows, other: Rows, length: number, at: number, row: number, column: number): void {
   const left = one.values;
   const right = other.values;
   const first = one.start + row * one.stride;
@@ -176,13 +148,7 @@ function subtractTile(
 }
 
 /** The product of `count` numbers of two arrays, from two places on; four sums at a time. */
-export function dot(
-  one: Float64Array,
-  start: number,
-  other: Float64Array,
-  otherStart: number,
-  count: number,
-): number {
+export function dot(one: Float64Array, start: number, other: Float64Array, otherStart: number, count: number): number {
   let first = 0;
   let second = 0;
   let third = 0;

@@ -56,17 +56,14 @@ export class Columns {
       const q = Math.min(Math.max(steps, -127), 127);
       features[at++] = q;
       if (this.bumps)
-        for (const knot of KNOTS)
-          features[at++] = Math.max(Math.floor((127 * (96 - Math.abs(q - knot))) / 96), 0);
+        for (const knot of KNOTS) features[at++] = Math.max(Math.floor((127 * (96 - Math.abs(q - knot))) / 96), 0);
     }
     return features;
   }
 
   /** The name of this mapping in the service. */
   get epoch(): string {
-    const known = this.columns
-      .map(([name, , exponent, centre]) => `["${name}", true, ${exponent}, ${centre}]`)
-      .sort();
+    const known = this.columns.map(([name, , exponent, centre]) => `["${name}", true, ${exponent}, ${centre}]`).sort();
     const text = `[[${known.join(', ')}], ${this.bumps}]`;
     return `vector-${toHex(sha256(new TextEncoder().encode(text))).slice(0, 12)}`;
   }

@@ -10,15 +10,7 @@
 
 import { LearnerError } from './errors.js';
 import { Learner } from './learner.js';
-import {
-  isListOfNames,
-  isObject,
-  readHeader,
-  readOptional,
-  readSums,
-  writeSums,
-  type Meta,
-} from './sums_file.js';
+import { isListOfNames, isObject, readHeader, readOptional, readSums, writeSums, type Meta } from './sums_file.js';
 import { Sums } from './sums.js';
 
 const FORMAT = 1;
@@ -33,11 +25,7 @@ interface DeltaHeader {
 export function applyDelta(file: Uint8Array, delta: Uint8Array): Uint8Array<ArrayBuffer> {
   const { sums: before, meta } = readSums(file);
   const { header, body } = readHeader(delta);
-  const {
-    width,
-    classes,
-    meta: next,
-  } = readDeltaHeader(header, { ...meta, classes: [...before.classes.keys()] });
+  const { width, classes, meta: next } = readDeltaHeader(header, { ...meta, classes: [...before.classes.keys()] });
   const counts = readOptional(header, body, 'counts', [2, classes.length]);
   const changes = readOptional(header, body, 'sums', [2, classes.length, width]);
   const after = new Sums(width);
@@ -51,8 +39,7 @@ export function applyDelta(file: Uint8Array, delta: Uint8Array): Uint8Array<Arra
       own.counts[side] = (old[place]?.counts[side] ?? 0) + counts[row]!;
       own.sums[side].set((old[place]?.sums[side] ?? new Float64Array(0)).subarray(0, width));
       change.forEach((value, at) => (own.sums[side][at]! += value));
-      if (side === 0 && counts[row] !== 0)
-        addExpected(after.gram, own.sums[0], old[place]?.sums[0], counts[row]!);
+      if (side === 0 && counts[row] !== 0) addExpected(after.gram, own.sums[0], old[place]?.sums[0], counts[row]!);
     }
   });
   const rest = readOptional(header, body, 'gram', [after.gram.length]);
@@ -66,12 +53,7 @@ function readDeltaHeader(header: Meta, known: Meta): DeltaHeader {
   const texts = header['__metadata__'];
   const text = isObject(texts) ? texts['delta'] : null;
   const delta: unknown = typeof text === 'string' ? JSON.parse(text) : null;
-  if (
-    !isObject(delta) ||
-    delta['format'] !== FORMAT ||
-    !isObject(delta['layout']) ||
-    !isObject(delta['changed'])
-  )
+  if (!isObject(delta) || delta['format'] !== FORMAT || !isObject(delta['layout']) || !isObject(delta['changed']))
     throw new LearnerError(`not a delta of format ${FORMAT}`);
   const { classes, format: _, ...meta } = { ...known, ...delta['changed'] };
   const removed = Array.isArray(delta['removed']) ? delta['removed'] : [];
@@ -79,11 +61,7 @@ function readDeltaHeader(header: Meta, known: Meta): DeltaHeader {
   const sums = delta['layout']['sums'];
   const shape: unknown = Array.isArray(sums) ? sums[1] : null;
   const width: unknown = Array.isArray(shape) ? shape[2] : null;
-  if (
-    !isListOfNames(classes) ||
-    !Number.isInteger(width) ||
-    typeof meta['fingerprint'] !== 'string'
-  )
+  if (!isListOfNames(classes) || !Number.isInteger(width) || typeof meta['fingerprint'] !== 'string')
     throw new LearnerError('the delta is not one of a learner');
   return { width: width as number, classes, meta };
 }
@@ -99,12 +77,7 @@ function widenGram(from: Sums, to: Sums): void {
 }
 
 /** Add s s^T / n, rounded down, to the upper triangle. */
-function addExpected(
-  gram: Float64Array,
-  after: Float64Array,
-  before: Float64Array | undefined,
-  count: number,
-): void {
+function addExpected(gram: Float64Array, after: Float64Array, before: Float64Array | undefined, count: number): void {
   const change = after.map((value, at) => value - (before?.[at] ?? 0));
   for (let row = 0, at = 0; row < change.length; row += 1)
     for (let column = row; column < change.length; column += 1, at += 1)

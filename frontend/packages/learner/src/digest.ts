@@ -15,16 +15,14 @@ export function listDigested(sums: Sums, names: readonly string[] | null): Uint8
     .sort(([one], [other]) => compareCodePoints(one, other));
   const places = names ? sortUsed(sums, names) : Array.from({ length: sums.width }, (_, at) => at);
   const title = toBytes(
-    (names ? places.map((at) => names[at]).join('\0') : '') +
-      used.map(([label]) => label).join('\0'),
+    (names ? places.map((at) => names[at]).join('\0') : '') + used.map(([label]) => label).join('\0'),
   );
   const numbers = new Int64Writer(2 * used.length * (1 + places.length) + places.length ** 2);
   const sides = [0, 1] as const;
   for (const side of sides) for (const [, { counts }] of used) numbers.write(counts[side]);
   for (const side of sides)
     for (const [, { sums: sum }] of used) for (const at of places) numbers.write(sum[side][at]!);
-  for (const row of places)
-    for (const column of places) numbers.write(sums.gram[gramPlace(sums.width, row, column)]!);
+  for (const row of places) for (const column of places) numbers.write(sums.gram[gramPlace(sums.width, row, column)]!);
   const bytes = new Uint8Array(title.length + numbers.bytes.length);
   bytes.set(title);
   bytes.set(numbers.bytes, title.length);
@@ -63,8 +61,7 @@ export function compareCodePoints(one: string, other: string): number {
 }
 
 /** Surrogates, which stand for code points from 0x10000 on, come after all other units. */
-const rank = (unit: number) =>
-  unit < 0xd800 ? unit : unit < 0xe000 ? unit + 0x2000 : unit - 0x800;
+const rank = (unit: number) => (unit < 0xd800 ? unit : unit < 0xe000 ? unit + 0x2000 : unit - 0x800);
 
 /** Integers as int64, little-endian. */
 class Int64Writer {

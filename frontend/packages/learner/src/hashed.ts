@@ -64,8 +64,7 @@ export function hashText(text: string): Int8Array {
     add(WORD, word, WORD_WEIGHT);
     const edged = [SPACE, ...word, SPACE];
     for (const length of PARTS)
-      for (let start = 0; start + length <= edged.length; start += 1)
-        add(PART, edged.slice(start, start + length));
+      for (let start = 0; start + length <= edged.length; start += 1) add(PART, edged.slice(start, start + length));
     const next = words[place + 1];
     if (next) add(PAIR, [...word, SPACE, ...next]);
   });

@@ -50,8 +50,7 @@ export function parseDecision(value: unknown, head: Head): Decision {
   const numbers = [...weights, fit['centre'], fit['spread'], temperature, ratio];
   const positive = [temperature, ratio, fit['spread']].every((each) => Number(each) > 0);
   const isValid = weights.length === 3 && numbers.every(Number.isFinite) && positive;
-  if (!isValid || decided !== head)
-    throw new LearnerError(`the file must say what was decided about head ${head}`);
+  if (!isValid || decided !== head) throw new LearnerError(`the file must say what was decided about head ${head}`);
   return value as Decision;
 }
 

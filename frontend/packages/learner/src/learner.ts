@@ -60,8 +60,7 @@ export class Learner {
     const named = nameOptions(options);
     const { isVector, scale, head } = parseOptions(named);
     const { size } = options;
-    if (!Number.isInteger(size) || size < 1)
-      throw new LearnerError(`size must be the length of an input, not ${size}`);
+    if (!Number.isInteger(size) || size < 1) throw new LearnerError(`size must be the length of an input, not ${size}`);
     if (isVector && scale === 0)
       throw new LearnerError('scale must be given: a learner outside the service fits no scales');
     const columns = isVector ? Columns.withScale(size, scale) : null;
@@ -103,9 +102,7 @@ export class Learner {
       throw new LearnerError(`a learner is a classifier, not a ${String(meta['kind'])}`);
     const options = parseOptions(meta['options']);
     if (meta['warm'] !== false)
-      throw new LearnerError(
-        'the model still collects examples to fit its scales to; declare scale',
-      );
+      throw new LearnerError('the model still collects examples to fit its scales to; declare scale');
     if (typeof meta['reads'] !== 'string' || typeof meta['octave'] !== 'number')
       throw new LearnerError('the file must say how inputs are read');
     const columns = options.isVector ? Columns.parse(meta['columns'], options.size) : null;
@@ -234,9 +231,7 @@ export class Learner {
     ordered.merge(this.own.withoutEmpty());
     const missing = [...ordered.classes.keys()].slice(parameters.classes.length);
     if (missing.length > 0)
-      throw new LearnerError(
-        `the cohort has no class ${missing.join(', ')}, which was learned here`,
-      );
+      throw new LearnerError(`the cohort has no class ${missing.join(', ')}, which was learned here`);
     return putSquaresFirst(ordered.flatten(), ordered);
   }
 
@@ -245,9 +240,7 @@ export class Learner {
     const subtle = (globalThis.crypto as Crypto | undefined)?.subtle;
     if (!subtle) return this.hash(); // outside a secure context
     const digest = await subtle.digest('SHA-256', this.listDigested());
-    return toHex(
-      new Uint8Array(await subtle.digest('SHA-256', this.prefix(new Uint8Array(digest)))),
-    );
+    return toHex(new Uint8Array(await subtle.digest('SHA-256', this.prefix(new Uint8Array(digest)))));
   }
 
   private hash(total = this.total()): string {
@@ -278,8 +271,7 @@ export class Learner {
   }
 
   private read(input: ArrayLike<number>): Int8Array {
-    if (input.length !== this.size)
-      throw new LearnerError(`an input has ${this.size} numbers, not ${input.length}`);
+    if (input.length !== this.size) throw new LearnerError(`an input has ${this.size} numbers, not ${input.length}`);
     const numbers = Array.from(input);
     const isValid = this.columns ? Number.isFinite : isInt8;
     const wrong = numbers.findIndex((value) => !isValid(value));
@@ -297,8 +289,7 @@ export class Learner {
         `the label of an example must be the name of a class: a text that is not blank and without NUL, not ${JSON.stringify(label)}`,
       );
     if (/\p{Cs}/u.test(label)) throw new LearnerError('a label has half of a surrogate pair');
-    if (!(reward >= 0 && reward <= 1))
-      throw new LearnerError(`a reward is in [0, 1], not ${reward}`);
+    if (!(reward >= 0 && reward <= 1)) throw new LearnerError(`a reward is in [0, 1], not ${reward}`);
     return { features: this.read(input), label, side: reward >= POSITIVE_REWARD ? 0 : 1 };
   }
 
@@ -312,16 +303,12 @@ export class Learner {
   /** Refuse sums of other features than those of this learner. */
   private checkReads(meta: Meta, width: number): void {
     if (meta['reads'] !== this.reads || meta['octave'] !== this.meta['octave'])
-      throw new LearnerError(
-        `sums of ${toText(meta['reads'])} cannot be merged with ${this.reads}`,
-      );
-    if (width !== this.base.width)
-      throw new LearnerError(`sums of ${width} features, not ${this.base.width}`);
+      throw new LearnerError(`sums of ${toText(meta['reads'])} cannot be merged with ${this.reads}`);
+    if (width !== this.base.width) throw new LearnerError(`sums of ${width} features, not ${this.base.width}`);
   }
 
   private requireSubtraction(): void {
-    if (!this.subtracts)
-      throw new LearnerError('nothing can be subtracted: scales were fitted to examples');
+    if (!this.subtracts) throw new LearnerError('nothing can be subtracted: scales were fitted to examples');
   }
 
   private checkClasses(classes: ReadonlySet<string>): void {
@@ -333,9 +320,7 @@ export class Learner {
   private checkCounts(taken: readonly [string, readonly [number, number]][]): void {
     for (const [label, counts] of taken)
       for (const side of [0, 1] as const) {
-        const parts = [this.base, this.own].map(
-          (sums) => sums.classes.get(label)?.counts[side] ?? 0,
-        );
+        const parts = [this.base, this.own].map((sums) => sums.classes.get(label)?.counts[side] ?? 0);
         if (counts[side] > parts[0]! + parts[1]!)
           throw new LearnerError(`fewer examples of ${label} were learned than are taken back`);
       }

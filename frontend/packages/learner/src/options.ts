@@ -46,16 +46,7 @@ const HEADS = ['slda', 'ridge'];
 const UNUSED: Meta = { outside: '', window: 0, drift_window: 0, max_age: 0 };
 /** What changes neither. */
 const IGNORED = ['encoder', 'max_features', 'random_features', 'recent', 'seed', 'text_features'];
-const FOLLOWED = [
-  'input',
-  'size',
-  'scale',
-  'head',
-  'shrinkage',
-  'priors',
-  'abstain_below',
-  'max_labels',
-];
+const FOLLOWED = ['input', 'size', 'scale', 'head', 'shrinkage', 'priors', 'abstain_below', 'max_labels'];
 
 /** The options as the service names them. */
 export function nameOptions(options: CreateOptions): Meta {
@@ -79,9 +70,7 @@ export function parseOptions(value: unknown): Options {
   if (!isObject(value)) throw new LearnerError('the file must have the options of its model');
   for (const [name, set] of Object.entries(value)) {
     if (name in UNUSED ? set !== UNUSED[name] : ![...IGNORED, ...FOLLOWED].includes(name))
-      throw new LearnerError(
-        `a learner outside the service does not follow option ${name} = ${JSON.stringify(set)}`,
-      );
+      throw new LearnerError(`a learner outside the service does not follow option ${name} = ${JSON.stringify(set)}`);
   }
   const input = read(value, 'input', 'text', (set) => set === 'text' || set === 'vector');
   const isVector = input === 'vector';

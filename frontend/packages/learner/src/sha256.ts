@@ -4,8 +4,7 @@
 */
 
 const primes: number[] = [];
-for (let number = 2; primes.length < 64; number += 1)
-  if (primes.every((prime) => number % prime)) primes.push(number);
+for (let number = 2; primes.length < 64; number += 1) if (primes.every((prime) => number % prime)) primes.push(number);
 /** The first 32 bits of the fraction. */
 const fraction = (value: number) => ((value % 1) * 2 ** 32) | 0;
 const ROUNDS = Int32Array.from(primes, (prime) => fraction(Math.cbrt(prime)));
@@ -33,8 +32,7 @@ export function sha256(data: Uint8Array): Uint8Array<ArrayBuffer> {
 
 function compress(state: Int32Array, schedule: Int32Array, data: Uint8Array, at: number): void {
   for (let place = 0; place < 16; place += 1, at += 4)
-    schedule[place] =
-      (data[at]! << 24) | (data[at + 1]! << 16) | (data[at + 2]! << 8) | data[at + 3]!;
+    schedule[place] = (data[at]! << 24) | (data[at + 1]! << 16) | (data[at + 2]! << 8) | data[at + 3]!;
   for (let place = 16; place < 64; place += 1) {
     const early = schedule[place - 15]!;
     const late = schedule[place - 2]!;
@@ -74,5 +72,4 @@ function compress(state: Int32Array, schedule: Int32Array, data: Uint8Array, at:
   state[7]! += h;
 }
 
-export const toHex = (bytes: Uint8Array) =>
-  [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+export const toHex = (bytes: Uint8Array) => [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');

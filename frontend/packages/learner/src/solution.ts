@@ -8,14 +8,7 @@
    Shapes: C classes, D features.
 */
 
-import {
-  dot,
-  factorise,
-  selectRows,
-  solveLower,
-  solveUpper,
-  subtractProducts,
-} from './cholesky.js';
+import { dot, factorise, selectRows, solveLower, solveUpper, subtractProducts } from './cholesky.js';
 import type { ClassSums, Sums } from './sums.js';
 
 export type Head = 'slda' | 'ridge';
@@ -48,9 +41,7 @@ export function solve(sums: Sums, options: SolverOptions): Solution {
   const classes = known.map(([, each]) => each);
   if (names.length === 0) return { classes: names, scores: () => new Float64Array(0) };
   const scores =
-    options.head === 'slda'
-      ? solveSlda(sums, classes, options)
-      : solveRidge(sums, classes, options.ridgeRatio);
+    options.head === 'slda' ? solveSlda(sums, classes, options) : solveRidge(sums, classes, options.ridgeRatio);
   return { classes: names, scores };
 }
 
@@ -74,10 +65,7 @@ function solveSlda(sums: Sums, classes: readonly ClassSums[], options: SolverOpt
   return (features: Int8Array) => {
     const input = Float64Array.from(features);
     solveLower(factor, width, input);
-    return Float64Array.from(
-      biases,
-      (bias, place) => scale * dot(input, 0, means, place * width, width) + bias,
-    );
+    return Float64Array.from(biases, (bias, place) => scale * dot(input, 0, means, place * width, width) + bias);
   };
 }
 
@@ -118,20 +106,13 @@ function subtractMeans(matrix: Float64Array, width: number, classes: readonly Cl
 }
 
 /** Add to the diagonal of W: the covariance is shrunk toward its own diagonal, which has a floor. */
-function addShrinkage(
-  matrix: Float64Array,
-  width: number,
-  squares: number,
-  total: number,
-  strength: number,
-): void {
+function addShrinkage(matrix: Float64Array, width: number, squares: number, total: number, strength: number): void {
   const floor = (FLOOR_RATIO * squares) / width + total;
   const target = new Float64Array(width);
   for (let at = 0; at < width; at += 1) target[at] = Math.max(matrix[at * (width + 1)]!, floor);
   const mean = target.reduce((sum, value) => sum + value, 0) / (width * total);
   const ridge = RIDGE_RATIO * (strength + total) * mean;
-  for (let at = 0; at < width; at += 1)
-    matrix[at * (width + 1)]! += (strength * target[at]!) / total + ridge;
+  for (let at = 0; at < width; at += 1) matrix[at * (width + 1)]! += (strength * target[at]!) / total + ridge;
 }
 
 /** The mean of a class, away from its negative examples. */
@@ -145,8 +126,7 @@ function computeMean({ counts: [count, negative], sums: [positives, negatives] }
 function solveRidge(sums: Sums, classes: readonly ClassSums[], ratio: number) {
   const { width } = sums;
   const factor = unpackLower(sums.gram, width);
-  const strength =
-    ratio * roundBits(Math.max(sumDiagonal(factor, width), 1) / Math.max(width, 1)) + 1;
+  const strength = ratio * roundBits(Math.max(sumDiagonal(factor, width), 1) / Math.max(width, 1)) + 1;
   for (let at = 0; at < factor.length; at += width + 1) factor[at]! += strength;
   factorise(factor, width);
   const targets = classes.map(({ sums: [positives, negatives] }) =>

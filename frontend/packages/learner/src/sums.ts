@@ -102,8 +102,7 @@ export class Sums {
   withoutEmpty(): Sums {
     const other = this.copy();
     for (const [label, { counts, sums }] of other.classes)
-      if (counts[0] === 0 && counts[1] === 0 && !sums.some((sum) => sum.some(Boolean)))
-        other.classes.delete(label);
+      if (counts[0] === 0 && counts[1] === 0 && !sums.some((sum) => sum.some(Boolean))) other.classes.delete(label);
     return other;
   }
 }
@@ -114,8 +113,7 @@ function addProducts(gram: Float64Array, row: Int8Array, times: Times): void {
   for (let place = 0, start = 0; place < width; start += width - place, place += 1) {
     const factor = times * row[place]!;
     if (factor === 0) continue;
-    for (let other = place, at = start; other < width; other += 1, at += 1)
-      gram[at]! += factor * row[other]!;
+    for (let other = place, at = start; other < width; other += 1, at += 1) gram[at]! += factor * row[other]!;
   }
 }
 

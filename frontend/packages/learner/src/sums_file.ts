@@ -74,9 +74,7 @@ export function readSums(file: Uint8Array): { sums: Sums; meta: Meta } {
   const { header, body } = readHeader(file);
   const { format, classes, ...meta } = readMeta(header);
   if (format !== FORMAT || !isListOfNames(classes))
-    throw new LearnerError(
-      `a file of sums has format ${FORMAT} and a list of different classes in its metadata`,
-    );
+    throw new LearnerError(`a file of sums has format ${FORMAT} and a list of different classes in its metadata`);
   const width = findWidth(header['sums']);
   const counts = readTensor(header, body, 'counts', [2, classes.length]);
   const values = readTensor(header, body, 'sums', [2, classes.length, width]);
@@ -107,8 +105,7 @@ export function readHeader(file: Uint8Array): { header: Meta; body: Uint8Array }
 
 function readMeta(header: Meta): Meta {
   const metadata = header['__metadata__'];
-  if (!isObject(metadata) || typeof metadata['sums'] !== 'string')
-    throw new LearnerError(NOT_A_FILE);
+  if (!isObject(metadata) || typeof metadata['sums'] !== 'string') throw new LearnerError(NOT_A_FILE);
   return parseObject(metadata['sums']);
 }
 
@@ -127,9 +124,7 @@ export const isObject = (value: unknown): value is Meta =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 export const isListOfNames = (value: unknown): value is string[] =>
-  Array.isArray(value) &&
-  value.every((each) => typeof each === 'string') &&
-  new Set(value).size === value.length;
+  Array.isArray(value) && value.every((each) => typeof each === 'string') && new Set(value).size === value.length;
 
 function findWidth(entry: unknown): number {
   const shape = isObject(entry) ? entry['shape'] : null;
@@ -148,9 +143,7 @@ function readTensor(header: Meta, body: Uint8Array, name: string, shape: number[
   const count = shape.reduce((product, length) => product * length, 1);
   const isWhole = size >= 1 && start >= 0 && end <= body.length && end - start === count * size;
   if (!isWhole || String(entry?.shape) !== String(shape))
-    throw new LearnerError(
-      `the file must have integers of the shape [${String(shape)}] as ${name}`,
-    );
+    throw new LearnerError(`the file must have integers of the shape [${String(shape)}] as ${name}`);
   const bytes = new Uint8Array(body.subarray(start, end)).buffer; // `slice` of a Buffer of Node copies nothing
   if (size === 8) return Float64Array.from(new BigInt64Array(bytes), Number);
   return Float64Array.from(

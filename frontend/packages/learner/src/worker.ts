@@ -59,19 +59,11 @@ export class LearnerWorker {
   }
 
   /** See `Learner.read`. */
-  static async read(
-    file: Uint8Array,
-    own?: Uint8Array,
-    worker = startWorker(),
-  ): Promise<LearnerWorker> {
+  static async read(file: Uint8Array, own?: Uint8Array, worker = startWorker()): Promise<LearnerWorker> {
     return LearnerWorker.start(worker, 'read', [file, own]);
   }
 
-  private static async start(
-    worker: WorkerPort,
-    method: 'create' | 'read',
-    args: unknown[],
-  ): Promise<LearnerWorker> {
+  private static async start(worker: WorkerPort, method: 'create' | 'read', args: unknown[]): Promise<LearnerWorker> {
     const client = new LearnerWorker(worker);
     try {
       await client.send(method, args);
@@ -163,5 +155,4 @@ export class LearnerWorker {
   }
 }
 
-const startWorker = (): WorkerPort =>
-  new Worker(new URL('./worker_script.ts', import.meta.url), { type: 'module' });
+const startWorker = (): WorkerPort => new Worker(new URL('./worker_script.ts', import.meta.url), { type: 'module' });

@@ -17,8 +17,7 @@ export function serve(scope: WorkerScope): void {
 
   async function answer({ method, args }: Call): Promise<unknown> {
     if (method === 'create') learner = Learner.create(args[0] as CreateOptions);
-    else if (method === 'read')
-      learner = Learner.read(args[0] as Uint8Array, args[1] as Uint8Array | undefined);
+    else if (method === 'read') learner = Learner.read(args[0] as Uint8Array, args[1] as Uint8Array | undefined);
     else {
       const member = (learner as unknown as Record<string, unknown> | null)?.[method];
       return typeof member === 'function' ? (member.apply(learner, args) as unknown) : member;

@@ -93,11 +93,7 @@ export class AggregationClient {
   /** Split the secrets among the members. number: of this client. keys: of all members, by number.
 
       Refused if the members cannot be those of such a group. */
-  async share(
-    group: Group,
-    number: number,
-    keys: ReadonlyMap<number, PublicKeys>,
-  ): Promise<SealedShares> {
+  async share(group: Group, number: number, keys: ReadonlyMap<number, PublicKeys>): Promise<SealedShares> {
     if (this.joined) throw new AggregationFailed('the secrets were shared before');
     checkMembers(group, number, keys, this.advertise());
     const joined = (this.joined = { group, number, keys: new Map(keys) });
@@ -134,8 +130,7 @@ export class AggregationClient {
     for (const [other, data] of sealed) {
       const key = await this.agreeOnSealing(joined, other, number);
       const shares = await unseal(key, data, group.context);
-      if (shares.length !== 2 * SHARE_BYTES)
-        throw new AggregationFailed('a sealed share has another length');
+      if (shares.length !== 2 * SHARE_BYTES) throw new AggregationFailed('a sealed share has another length');
       this.shares.set(other, [shares.slice(0, SHARE_BYTES), shares.slice(SHARE_BYTES)]);
     }
     addNumbers(total, await expand(this.seed, group.layout.length), 1);
@@ -172,39 +167,24 @@ export class AggregationClient {
   }
 
   /** The key with which `sender` seals its shares for `receiver`, one of whom is this client. */
-  private agreeOnSealing(
-    { group, number, keys }: Joined,
-    sender: number,
-    receiver: number,
-  ): Promise<Bytes> {
+  private agreeOnSealing({ group, number, keys }: Joined, sender: number, receiver: number): Promise<Bytes> {
     const partner = sender === number ? receiver : sender;
     const purpose = encodeText(`online share ${sender} to ${receiver} `);
     return this.sealing.agree(keys.get(partner)!.sealing, concatenate(purpose, group.context));
   }
 }
 
-function checkMembers(
-  group: Group,
-  number: number,
-  keys: ReadonlyMap<number, PublicKeys>,
-  own: PublicKeys,
-): void {
+function checkMembers(group: Group, number: number, keys: ReadonlyMap<number, PublicKeys>, own: PublicKeys): void {
   const places = Array.from({ length: keys.size }, (_, place) => keys.get(place + 1));
   const found = keys.get(number);
-  const isMember =
-    !!found && isEqual(found.sealing, own.sealing) && isEqual(found.masking, own.masking);
+  const isMember = !!found && isEqual(found.sealing, own.sealing) && isEqual(found.masking, own.masking);
   if (!places.every(Boolean) || !isMember)
-    throw new AggregationFailed(
-      'the members are not numbered from 1, or this client is not among them',
-    );
+    throw new AggregationFailed('the members are not numbered from 1, or this client is not among them');
   const least = chooseThreshold(keys.size);
   if (!(group.threshold >= least && group.threshold <= keys.size))
-    throw new AggregationFailed(
-      `a threshold of ${group.threshold}, where ${keys.size} members need ${least} or more`,
-    );
+    throw new AggregationFailed(`a threshold of ${group.threshold}, where ${keys.size} members need ${least} or more`);
   const all = [...keys.values()].flatMap(({ sealing, masking }) => [sealing, masking]);
-  if (new Set(all.map(String)).size !== all.length)
-    throw new AggregationFailed('two members have the same public key');
+  if (new Set(all.map(String)).size !== all.length) throw new AggregationFailed('two members have the same public key');
 }
 
 const isEqual = (one: Bytes, other: Bytes) => String(one) === String(other);

@@ -3,13 +3,7 @@
    join --> member --advance(values)--> state: joining, sharing, masking, unmasking, adding, done or failed
 */
 
-import {
-  AggregationClient,
-  type Group,
-  type PublicKeys,
-  type SealedShares,
-  type Unmasking,
-} from './client.js';
+import { AggregationClient, type Group, type PublicKeys, type SealedShares, type Unmasking } from './client.js';
 import { AggregationFailed, UnexpectedAnswer } from './errors.js';
 import { Layout } from './layout.js';
 import { fromBase64, toBase64, type Bytes, type RandomBytes } from './primitives.js';
@@ -77,8 +71,7 @@ const isCohort = ({ parameters, segments }: Partial<Cohort>) =>
 const isMembership = ({ number, token, context }: Partial<Membership>) =>
   Number.isInteger(number) && typeof token === 'string' && typeof context === 'string';
 
-const isMemberAnswer = ({ state }: Partial<MemberAnswer>) =>
-  STATES.some((known) => known === state);
+const isMemberAnswer = ({ state }: Partial<MemberAnswer>) => STATES.some((known) => known === state);
 
 /** Whether a member has what it needs to write the message of a round. */
 const hasFields = ({ state, threshold, keys, survivors }: MemberAnswer) =>
@@ -115,13 +108,7 @@ export class CohortMember {
     const { sealing, masking } = client.advertise();
     const keys = { sealing: toBase64(sealing), masking: toBase64(masking) };
     const user = address.user === undefined ? '' : `?user=${encodeURIComponent(address.user)}`;
-    const membership = await request<Membership>(
-      address,
-      isMembership,
-      'POST',
-      `/members${user}`,
-      keys,
-    );
+    const membership = await request<Membership>(address, isMembership, 'POST', `/members${user}`, keys);
     return new CohortMember(address, client, membership, cohort);
   }
 
@@ -160,12 +147,10 @@ export class CohortMember {
   }
 
   private async mask({ sealed }: MemberAnswer, values: ArrayLike<number>): Promise<unknown> {
-    if (!sealed)
-      throw new AggregationFailed('this member has dropped out: its shares did not come in time');
+    if (!sealed) throw new AggregationFailed('this member has dropped out: its shares did not come in time');
     this.checkCount(values);
     const shares = new Map<number, Bytes>();
-    for (const [sender, share] of Object.entries(sealed))
-      shares.set(Number(sender), fromBase64(share));
+    for (const [sender, share] of Object.entries(sealed)) shares.set(Number(sender), fromBase64(share));
     return { packed: toBase64(await this.client.mask(shares, values)) };
   }
 
@@ -180,9 +165,7 @@ export class CohortMember {
     const counts = Array.from({ length: 2 * classes.length }, (_, place) => values[place] ?? 0);
     const count = counts.reduce((sum, each) => sum + each, 0);
     if (count > most)
-      throw new AggregationFailed(
-        `the values are of ${count} examples, and a member of this cohort may have ${most}`,
-      );
+      throw new AggregationFailed(`the values are of ${count} examples, and a member of this cohort may have ${most}`);
   }
 
   private request(method: string, path: string, body?: unknown): Promise<MemberAnswer> {
@@ -230,8 +213,5 @@ async function request<T>(
   if (response.ok && answer !== null && isExpected(answer)) return answer;
   if (response.ok) throw unexpected(method, answer);
   const reason = answer?.error ?? 'no reason was given';
-  throw new AggregationFailed(
-    `the service answered ${response.status}: ${reason}`,
-    response.status,
-  );
+  throw new AggregationFailed(`the service answered ${response.status}: ${reason}`, response.status);
 }

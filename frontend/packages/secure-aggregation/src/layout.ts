@@ -26,9 +26,7 @@ export class Layout {
       if (!(Number.isInteger(length) && length >= 0 && Number.isInteger(bits) && bits >= 0))
         throw new AggregationFailed(`a segment of ${length} integers of ${bits} bits`);
       else if (bits > MOST_BITS)
-        throw new AggregationFailed(
-          `a segment of ${bits} bits, of which ${MOST_BITS} are possible`,
-        );
+        throw new AggregationFailed(`a segment of ${bits} bits, of which ${MOST_BITS} are possible`);
   }
 
   /** The number of integers, L. */
@@ -52,8 +50,7 @@ export class Layout {
         const value = values[at]!;
         if (!Number.isSafeInteger(value))
           throw new AggregationFailed(`a value is ${value}, and not an integer up to 2^53`);
-        if (value >= half || value < -half)
-          throw new AggregationFailed(`a value needs more than ${bits} bits`);
+        if (value >= half || value < -half) throw new AggregationFailed(`a value needs more than ${bits} bits`);
         const high = Math.floor(value / WORD);
         words[2 * at] = value - high * WORD;
         words[2 * at + 1] = high;

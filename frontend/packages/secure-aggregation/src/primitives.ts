@@ -23,9 +23,7 @@ export const drawRandom: RandomBytes = (count) => crypto.getRandomValues(new Uin
 export async function checkSupport(): Promise<void> {
   const subtle = (globalThis.crypto as Crypto | undefined)?.subtle;
   if (!subtle)
-    throw new AggregationFailed(
-      'crypto.subtle does not exist here: open the page over https or on localhost',
-    );
+    throw new AggregationFailed('crypto.subtle does not exist here: open the page over https or on localhost');
   try {
     await subtle.generateKey('X25519', false, ['deriveBits']);
   } catch {
@@ -99,8 +97,7 @@ export async function commit(seed: Bytes): Promise<Bytes> {
 
 export const encodeText = (text: string): Bytes => new TextEncoder().encode(text);
 
-export const fromBase64 = (text: string): Bytes =>
-  Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+export const fromBase64 = (text: string): Bytes => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 
 export function toBase64(bytes: Bytes): string {
   let text = '';

@@ -11,17 +11,10 @@ export const SHARE_BYTES = 33;
 const PRIME = 2n ** 256n + 297n; // the smallest prime above every secret of 32 bytes
 
 /** The shares of the holders 1 to `count`, in this order. */
-export function splitSecret(
-  secret: Bytes,
-  threshold: number,
-  count: number,
-  random: RandomBytes,
-): Bytes[] {
+export function splitSecret(secret: Bytes, threshold: number, count: number, random: RandomBytes): Bytes[] {
   const coefficients = [toNumber(secret)];
   while (coefficients.length < threshold) coefficients.push(drawBelowPrime(random));
-  return Array.from({ length: count }, (_, place) =>
-    toBytes(evaluate(coefficients, BigInt(place + 1))),
-  );
+  return Array.from({ length: count }, (_, place) => toBytes(evaluate(coefficients, BigInt(place + 1))));
 }
 
 /** A uniform number of the field: 64 random bits more than it has make the bias of the remainder negligible. */
@@ -33,12 +26,9 @@ const evaluate = (coefficients: readonly bigint[], x: bigint) =>
 
 const toNumber = (bytes: Bytes) => BigInt(`0x${hexOf(bytes)}`);
 
-const hexOf = (bytes: Bytes) =>
-  Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+const hexOf = (bytes: Bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 
 function toBytes(value: bigint): Bytes {
   const hex = value.toString(16).padStart(2 * SHARE_BYTES, '0');
-  return Uint8Array.from({ length: SHARE_BYTES }, (_, at) =>
-    Number.parseInt(hex.slice(2 * at, 2 * at + 2), 16),
-  );
+  return Uint8Array.from({ length: SHARE_BYTES }, (_, at) => Number.parseInt(hex.slice(2 * at, 2 * at + 2), 16));
 }

@@ -62,28 +62,19 @@ export class MiniLmEncoder {
     for (const { name, bytes, sha256 } of manifest.files) {
       const start = before;
       const data = await read(`${address}/${name}`, (count) => onProgress(start + count, total));
-      if ((await hash(data)) !== sha256)
-        throw new DamagedFile(`The file ${name} of the text encoder is damaged.`);
+      if ((await hash(data)) !== sha256) throw new DamagedFile(`The file ${name} of the text encoder is damaged.`);
       loaded.set(name, data);
       before += bytes;
     }
     const session = await runtime.InferenceSession.create(loaded.get('model.onnx')!);
     const vocabulary = new TextDecoder().decode(loaded.get('vocab.txt'));
-    return new MiniLmEncoder(
-      runtime,
-      session,
-      new WordPiece(vocabulary, manifest.max_tokens),
-      manifest,
-    );
+    return new MiniLmEncoder(runtime, session, new WordPiece(vocabulary, manifest.max_tokens), manifest);
   }
 
   /** The features of a text: int8 [384]. */
   async encode(text: string): Promise<Int8Array> {
     const ids = this.tokens.encode(text);
-    const tensor = new this.runtime.Tensor('int64', BigInt64Array.from(ids, BigInt), [
-      1,
-      ids.length,
-    ]);
+    const tensor = new this.runtime.Tensor('int64', BigInt64Array.from(ids, BigInt), [1, ids.length]);
     const { vectors } = await this.session.run({ ids: tensor });
     return quantise(vectors!.data as Float32Array, this.manifest.scale);
   }
@@ -91,19 +82,13 @@ export class MiniLmEncoder {
 
 /** Numbers times the scale, rounded (halves to even) and limited to [-127, 127]. */
 export function quantise(vector: Float32Array, scale: number): Int8Array {
-  return Int8Array.from(vector, (value) =>
-    Math.max(-127, Math.min(127, roundHalfEven(scale * value))),
-  );
+  return Int8Array.from(vector, (value) => Math.max(-127, Math.min(127, roundHalfEven(scale * value))));
 }
 
 /** The bytes of an address, with the count of those that have arrived. */
-async function download(
-  address: string,
-  onBytes: (count: number) => void,
-): Promise<Uint8Array<ArrayBuffer>> {
+async function download(address: string, onBytes: (count: number) => void): Promise<Uint8Array<ArrayBuffer>> {
   const response = await fetch(address);
-  if (!response.ok || !response.body)
-    throw new Error(`The service answered ${response.status} for ${address}.`);
+  if (!response.ok || !response.body) throw new Error(`The service answered ${response.status} for ${address}.`);
   const parts: Uint8Array<ArrayBuffer>[] = [];
   let count = 0;
   const reader = response.body.getReader();

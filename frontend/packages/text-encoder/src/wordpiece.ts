@@ -27,9 +27,7 @@ export class WordPiece {
     vocabulary: string,
     private maxTokens = 256,
   ) {
-    this.ids = new Map(
-      vocabulary.split('\n').map((token, place) => [token.replace(/\r$/, ''), place]),
-    );
+    this.ids = new Map(vocabulary.split('\n').map((token, place) => [token.replace(/\r$/, ''), place]));
     for (const token of [UNKNOWN, FIRST, LAST])
       if (!this.ids.has(token)) throw new Error(`The vocabulary has no token ${token}.`);
   }

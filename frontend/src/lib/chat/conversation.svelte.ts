@@ -13,14 +13,7 @@ import { Feedback } from '../ui/feedback.svelte';
 import type { Action } from './shortcuts';
 import { Retirement } from './retirement.svelte';
 import type { PredictRequest, PredictResponse, StoredFeedback, StoredTurn } from '../schema';
-import {
-  toAnswer,
-  toStoredAnswer,
-  Turn,
-  type Answer,
-  type ChatContext,
-  type UndoableAction,
-} from './turn.svelte';
+import { toAnswer, toStoredAnswer, Turn, type Answer, type ChatContext, type UndoableAction } from './turn.svelte';
 import { t } from '../messages';
 import { problemOf } from '../ui/problems';
 
@@ -71,9 +64,7 @@ export class Conversation {
   /** The exchanges to show: while an edited question waits, those before it. */
   shown = $derived.by(() => {
     const edited = this.pendingRequest?.edited ?? null;
-    return edited === null
-      ? this.exchanges
-      : this.exchanges.slice(0, this.exchanges.indexOf(edited));
+    return edited === null ? this.exchanges : this.exchanges.slice(0, this.exchanges.indexOf(edited));
   });
   hasStarted = $derived(this.exchanges.length > 0);
   replyCount = $derived(this.all.reduce((sum, { turns }) => sum + turns.length, 0));
@@ -117,11 +108,7 @@ export class Conversation {
     else exchange.cancelEditing();
   }
 
-  private async askAfter(
-    question: string,
-    parent: Exchange | null,
-    edited: Exchange | null = null,
-  ): Promise<void> {
+  private async askAfter(question: string, parent: Exchange | null, edited: Exchange | null = null): Promise<void> {
     const abort = new AbortController();
     const answer = await this.request({ question, exchange: null, parent, edited, abort });
     if (!answer) return;
@@ -185,9 +172,7 @@ export class Conversation {
 
   /** Undo the last active feedback or retirement, of any reply. */
   async undo(): Promise<void> {
-    const done = this.actions.findLast((one) =>
-      one instanceof Retirement ? one.isRetired : one.isActive,
-    );
+    const done = this.actions.findLast((one) => (one instanceof Retirement ? one.isRetired : one.isActive));
     if (done instanceof Retirement) await done.restore();
     else if (done)
       await this.turns()
@@ -226,9 +211,7 @@ export class Conversation {
         ...exclude,
       };
       const { signal } = abort;
-      const answer = await (this.hasAnswered
-        ? api.predict(request, signal)
-        : this.predictFirst(request, signal));
+      const answer = await (this.hasAnswered ? api.predict(request, signal) : this.predictFirst(request, signal));
       this.hasAnswered = true;
       return this.pendingRequest === waiting ? toAnswer(answer) : null;
     } catch (error) {
@@ -241,20 +224,14 @@ export class Conversation {
     }
   }
 
-  private async predictFirst(
-    request: PredictRequest<ChatInstance>,
-    signal: AbortSignal,
-  ): Promise<PredictResponse> {
+  private async predictFirst(request: PredictRequest<ChatInstance>, signal: AbortSignal): Promise<PredictResponse> {
     const { api } = this.context;
     const min_offset = await this.offsetToAwait();
     signal.throwIfAborted();
     if (min_offset === null) return api.predict(request, signal);
     this.waitsForLearning = true;
     try {
-      return await api.predict(
-        { ...request, min_offset, timeout_ms: FIRST_ANSWER_TIMEOUT_MS },
-        signal,
-      );
+      return await api.predict({ ...request, min_offset, timeout_ms: FIRST_ANSWER_TIMEOUT_MS }, signal);
     } catch (error) {
       if (!(error instanceof ApiError && error.status === NOT_LEARNED_YET)) throw error;
       return await api.predict(request, signal); // answer with what is learned so far
@@ -269,9 +246,7 @@ export class Conversation {
     if (live.learnerPaused) return null;
     const status = await api.status().catch(() => null); // the question itself will report the error
     if (!status || status.learned_until >= status.head) return null;
-    const rolledBack = live.versions.some(
-      ({ learned_until }) => learned_until > status.learned_until,
-    );
+    const rolledBack = live.versions.some(({ learned_until }) => learned_until > status.learned_until);
     if (rolledBack || (await api.frozen().catch(() => false))) return null; // then nothing more will be learned
     return status.head;
   }
@@ -308,8 +283,7 @@ export class Conversation {
 
   private restore(stored: StoredTurn) {
     const question = stored.question ?? t.chat.erased;
-    const parent =
-      this.all.find(({ turns }) => turns.some(({ id }) => id === stored.after)) ?? null;
+    const parent = this.all.find(({ turns }) => turns.some(({ id }) => id === stored.after)) ?? null;
     const exchange =
       stored.besides.length > 0
         ? this.all.findLast((one) => one.parent === parent && one.question === question)
@@ -321,12 +295,7 @@ export class Conversation {
   }
 
   /** exchange: that it belongs to; null for the first reply. parent: the exchange before. */
-  private turn(
-    question: string,
-    answer: Answer,
-    exchange: Exchange | null,
-    parent: Exchange | null,
-  ): Turn {
+  private turn(question: string, answer: Answer, exchange: Exchange | null, parent: Exchange | null): Turn {
     const first = exchange?.turns[0]?.reply;
     const previous = questionsUntil(parent);
     const load = () => this.loadFeedback(answer.id);

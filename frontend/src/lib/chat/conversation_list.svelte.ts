@@ -128,10 +128,7 @@ export class StoredConversations {
 }
 
 /** Group conversations by the day of their last question, in the order given. Groups without any are left out. */
-export function groupByAge(
-  conversations: readonly ConversationSummary[],
-  now: Date,
-): ConversationGroup[] {
+export function groupByAge(conversations: readonly ConversationSummary[], now: Date): ConversationGroup[] {
   const groups = new Map<ConversationGroup['name'], ConversationSummary[]>();
   for (const conversation of conversations) {
     const name = conversation.pinned ? 'pinned' : ageOf(new Date(conversation.updated_at), now);

@@ -17,9 +17,7 @@ export class Exchange {
   edited = $state<string | null>(null);
 
   current = $derived(this.turns[this.place]!);
-  shownReplies = $derived([
-    ...new Set(this.turns.flatMap(({ reply }) => (reply ? [reply.id] : []))),
-  ]);
+  shownReplies = $derived([...new Set(this.turns.flatMap(({ reply }) => (reply ? [reply.id] : [])))]);
   /** False once the model had no other reply. */
   hasMore = $derived(this.turns.at(-1)?.reply != null && this.shownReplies.length <= MAX_EXCLUDED);
 

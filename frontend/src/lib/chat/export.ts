@@ -12,33 +12,17 @@ export function toMarkdown({ title, created_at, said }: StoredConversation): str
   return `${[`# ${oneLine(title)}`, created_at, ...said.flatMap(turnToMarkdown)].join('\n\n')}\n`;
 }
 
-function turnToMarkdown({
-  question,
-  reply,
-  besides,
-  model_version,
-  feedback,
-}: StoredTurn): string[] {
+function turnToMarkdown({ question, reply, besides, model_version, feedback }: StoredTurn): string[] {
   const words = t.chat.export;
   const speaker = besides.length > 0 ? words.another : words.reply;
   return [
     `**${words.you}:** ${question ?? t.chat.erased}`,
     `**${speaker}** (${t.chat.status.version(model_version)}): ${reply ? reply.text : words.none}`,
-    ...(feedback.length > 0
-      ? [feedback.map((one) => `- ${describeFeedback(one)}`).join('\n')]
-      : []),
+    ...(feedback.length > 0 ? [feedback.map((one) => `- ${describeFeedback(one)}`).join('\n')] : []),
   ];
 }
 
-function describeFeedback({
-  reward,
-  label,
-  correction,
-  reason,
-  comment,
-  status,
-  version,
-}: StoredFeedback): string {
+function describeFeedback({ reward, label, correction, reason, comment, status, version }: StoredFeedback): string {
   const words = t.chat.export;
   const facts = [
     ...(reward == null ? [] : [reward < 0.5 ? words.wrong : words.good]),
@@ -66,8 +50,7 @@ let lastUrl: string | null = null;
 
 /** Download the conversation as a file. */
 export function download(conversation: StoredConversation, format: Format) {
-  const text =
-    format === 'json' ? `${JSON.stringify(conversation, null, 2)}\n` : toMarkdown(conversation);
+  const text = format === 'json' ? `${JSON.stringify(conversation, null, 2)}\n` : toMarkdown(conversation);
   const url = URL.createObjectURL(new Blob([text], { type: TYPES[format] }));
   const link = Object.assign(document.createElement('a'), {
     href: url,

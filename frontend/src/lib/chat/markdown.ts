@@ -6,8 +6,7 @@
 import createPurifier from 'dompurify';
 import { Marked } from 'marked';
 
-const TAGS =
-  'p br strong em del code pre ul ol li blockquote hr a img table thead tbody tr th td'.split(' ');
+const TAGS = 'p br strong em del code pre ul ol li blockquote hr a img table thead tbody tr th td'.split(' ');
 const ATTRIBUTES = ['href', 'title', 'src', 'alt', 'start', 'align'];
 const SAFE_LINK = /^(?:https?:|mailto:|tel:)/i;
 

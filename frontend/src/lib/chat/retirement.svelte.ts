@@ -40,10 +40,7 @@ export class Retirement {
 
   private async want(wanted: 'retire' | 'restore', send: () => Promise<number>) {
     if (this.wanted !== null && !this.saved) return; // one at a time, so that they arrive in order
-    const [was, before] = [
-      this.wanted,
-      this.recheckResult ? this.recheckResult.after : this.before,
-    ];
+    const [was, before] = [this.wanted, this.recheckResult ? this.recheckResult.after : this.before];
     const count = ++this.count;
     [this.wanted, this.saved, this.sinceVersion, this.recheckResult] = [wanted, false, null, null];
     try {

@@ -36,10 +36,7 @@ const hiddenBelow = (box: HTMLElement) => box.scrollHeight - box.scrollTop - box
 function roomAbove(box: HTMLElement): number {
   const newest = newestReplyIn(box);
   if (!newest) return Infinity;
-  return Math.max(
-    0,
-    newest.getBoundingClientRect().top - box.getBoundingClientRect().top - MARGIN_PX,
-  );
+  return Math.max(0, newest.getBoundingClientRect().top - box.getBoundingClientRect().top - MARGIN_PX);
 }
 
 /** Scroll an element into view when it is mounted. */
@@ -89,6 +86,5 @@ function scrollInto(node: HTMLElement, first: HTMLElement, { upwards = false } =
   const room = first.getBoundingClientRect().top - MARGIN_PX - top;
   const distance = upwards && room < 0 ? room : Math.max(0, Math.min(hidden, room));
   const isReduced = matchMedia('(prefers-reduced-motion: reduce)').matches;
-  if (distance !== 0)
-    box.scrollTo({ top: box.scrollTop + distance, behavior: isReduced ? 'instant' : 'smooth' });
+  if (distance !== 0) box.scrollTo({ top: box.scrollTop + distance, behavior: isReduced ? 'instant' : 'smooth' });
 }

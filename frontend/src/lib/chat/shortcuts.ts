@@ -46,8 +46,7 @@ export function actionFor({ key, ctrlKey, metaKey, altKey, repeat }: KeyPress): 
   return BINDINGS.find(({ keys }) => keys.includes(wanted))?.action ?? null;
 }
 
-const TEXT_FIELDS =
-  'textarea, select, [contenteditable], input:not([type="checkbox"], [type="radio"])';
+const TEXT_FIELDS = 'textarea, select, [contenteditable], input:not([type="checkbox"], [type="radio"])';
 
 export function isTextField(target: EventTarget | null): boolean {
   return target instanceof Element && target.matches(TEXT_FIELDS);

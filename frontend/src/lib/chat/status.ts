@@ -13,15 +13,11 @@ export function describeStatus(state: FeedbackState, hasDetails: boolean): strin
   if (state.waiting) return t.ui.progress.waiting;
   if (!state.saved) return status.saving;
   if (state.held) return status.held;
-  if (state.rejected)
-    return state.rejectionNote === null ? status.rejected : status.rejectedWhy(state.rejectionNote);
-  if (state.refused !== null)
-    return hasDetails ? `${status.notLearned}: ${state.refused}` : status.notLearned;
+  if (state.rejected) return state.rejectionNote === null ? status.rejected : status.rejectedWhy(state.rejectionNote);
+  if (state.refused !== null) return hasDetails ? `${status.notLearned}: ${state.refused}` : status.notLearned;
   if (!state.learned) return status.saved;
   const { version, freshness_ms } = state.learned;
-  return hasDetails && freshness_ms !== null
-    ? status.learnedIn(version, milliseconds(freshness_ms))
-    : status.learned;
+  return hasDetails && freshness_ms !== null ? status.learnedIn(version, milliseconds(freshness_ms)) : status.learned;
 }
 
 function describeUndo({ undo, unlearnedVersion }: FeedbackState, hasDetails: boolean): string {
@@ -32,10 +28,7 @@ function describeUndo({ undo, unlearnedVersion }: FeedbackState, hasDetails: boo
 }
 
 /** "" where the reply was neither switched off nor on. */
-export function describeRetirement({
-  wanted,
-  saved,
-}: Pick<Retirement, 'wanted' | 'saved'>): string {
+export function describeRetirement({ wanted, saved }: Pick<Retirement, 'wanted' | 'saved'>): string {
   const { status } = t.chat;
   if (wanted === null) return '';
   if (wanted === 'retire') return saved ? status.retired : status.retiring;

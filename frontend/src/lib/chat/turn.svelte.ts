@@ -46,12 +46,7 @@ export interface Answer {
   isLocal: boolean;
 }
 
-export function toAnswer({
-  predictions,
-  prediction_ids,
-  model_version,
-  isLocal = false,
-}: PredictResponse): Answer {
+export function toAnswer({ predictions, prediction_ids, model_version, isLocal = false }: PredictResponse): Answer {
   const [prediction] = predictions;
   return {
     id: prediction_ids[0] ?? '',
@@ -106,38 +101,25 @@ export class Turn {
   /** What is held counts beside the last opinion, until a curator accepts it. */
   proposal = $derived(this.feedbacks.findLast((one) => one.isActive && one.held) ?? null);
   private opinion = $derived(this.feedbacks.findLast((one) => one.isActive && !one.held) ?? null);
-  thumb = $derived(
-    [this.proposal, this.opinion].find((one) => one !== null && isThumb(one)) ?? null,
-  );
-  correction = $derived(
-    [this.proposal, this.opinion].find((one) => one !== null && isCorrection(one)) ?? null,
-  );
+  thumb = $derived([this.proposal, this.opinion].find((one) => one !== null && isThumb(one)) ?? null);
+  correction = $derived([this.proposal, this.opinion].find((one) => one !== null && isCorrection(one)) ?? null);
   rating = $derived(this.thumb && 'reward' in this.thumb.content ? this.thumb.content : null);
   reward = $derived(this.rating?.reward ?? null);
   reason = $derived(this.rating?.reason ?? null);
   comment = $derived(this.rating?.comment ?? null);
   correctionText = $derived(
-    this.correction && 'correction' in this.correction.content
-      ? this.correction.content.correction
-      : null,
+    this.correction && 'correction' in this.correction.content ? this.correction.content.correction : null,
   );
   /** A suggestion that a curator has rejected, until there is another. */
   rejection = $derived(
-    this.correctionText === null
-      ? (this.feedbacks.findLast((one) => one.rejected && isCorrection(one)) ?? null)
-      : null,
+    this.correctionText === null ? (this.feedbacks.findLast((one) => one.rejected && isCorrection(one)) ?? null) : null,
   );
   offersChips = $derived.by(
-    () =>
-      this.correctionText === null && (this.reply === null || this.reward === 0) && this.mayRate,
+    () => this.correctionText === null && (this.reply === null || this.reward === 0) && this.mayRate,
   );
   /** Whether it has no reply, but some that may help. */
-  isGuess = $derived.by(
-    () => this.reply === null && this.chips.length > 0 && !this.dismissedChips && this.mayRate,
-  );
-  showsChips = $derived.by(
-    () => this.offersChips && this.chips.length > 0 && (this.reply !== null || this.isGuess),
-  );
+  isGuess = $derived.by(() => this.reply === null && this.chips.length > 0 && !this.dismissedChips && this.mayRate);
+  showsChips = $derived.by(() => this.offersChips && this.chips.length > 0 && (this.reply !== null || this.isGuess));
   offersTeaching = $derived.by(() => this.context.rights.teaching !== 'off');
   /** Whether the person is asked for the reply that is unknown: not visitors, who want to know it themselves. */
   asksToTeach = $derived.by(() => this.reply === null && this.context.rights.teaching === 'on');
@@ -146,17 +128,12 @@ export class Turn {
     () =>
       this.offersTeaching &&
       (this.teachRequests > 0 ||
-        (this.correctionText === null &&
-          (this.teachDraft !== '' || this.reward === 0 || this.asksToTeach))),
+        (this.correctionText === null && (this.teachDraft !== '' || this.reward === 0 || this.asksToTeach))),
   );
   /** Whether a person who knows the unknown reply can open that box. */
   offersForm = $derived.by(
     () =>
-      this.reply === null &&
-      this.offersTeaching &&
-      this.correctionText === null &&
-      !this.isGuess &&
-      !this.showsForm,
+      this.reply === null && this.offersTeaching && this.correctionText === null && !this.isGuess && !this.showsForm,
   );
   /** Whether to say that nothing else can be done about a wrong reply. */
   lacksForm = $derived.by(() => this.reply !== null && this.offersChips && !this.offersTeaching);
@@ -166,10 +143,7 @@ export class Turn {
   choseChip = $derived.by(() => this.chips.some(({ text }) => text === this.correctionText));
 
   private recheckResult = $derived.by(
-    () =>
-      this.retirement?.recheckResult ??
-      (this.latest?.isActive ? this.latest.recheckResult : null) ??
-      null,
+    () => this.retirement?.recheckResult ?? (this.latest?.isActive ? this.latest.recheckResult : null) ?? null,
   );
   /** The answer to the question before and after the last feedback; null until it is known. */
   change = $derived(
@@ -180,18 +154,12 @@ export class Turn {
   );
   /** Whether the answer after the change, which is shown, is what was taught. */
   showsLesson = $derived.by(
-    () =>
-      this.change !== null &&
-      !this.change.isSame &&
-      !this.foldsChange &&
-      this.change.after === this.correctionText,
+    () => this.change !== null && !this.change.isSame && !this.foldsChange && this.change.after === this.correctionText,
   );
   /** Whether nothing takes the place of a wrong reply. */
   knowsNoOther = $derived.by(() => this.foldsChange && this.change?.after === null);
   /** Whether the change is shown only on request: what follows a wrong reply may be wrong as well. */
-  foldsChange = $derived.by(
-    () => this.reward === 0 && this.change !== null && !this.retirement?.recheckResult,
-  );
+  foldsChange = $derived.by(() => this.reward === 0 && this.change !== null && !this.retirement?.recheckResult);
 
   constructor(
     readonly context: ChatContext,
@@ -207,9 +175,7 @@ export class Turn {
   ) {
     [this.id, this.version, this.reply, this.isLocal] = [id, version, reply, isLocal];
     const least = reply === null ? LIKELY : context.rights.teaching === 'off' ? 0 : PROPOSED; // without teaching, a chip is the only correction
-    this.chips = candidates
-      .filter(({ id, score }) => id !== reply?.id && score >= least)
-      .slice(0, CHIPS);
+    this.chips = candidates.filter(({ id, score }) => id !== reply?.id && score >= least).slice(0, CHIPS);
     this.explanation = new Explanation(context, id);
     this.retirement =
       reply && reply.text !== '' && context.rights.mayCurate && !isLocal
@@ -229,8 +195,7 @@ export class Turn {
   private async reload() {
     const stored = await this.loadFeedback?.().catch(() => null); // shown after a reload of the page
     if (!stored) return;
-    for (const one of this.feedbacks)
-      if (one.isActive && !stored.some(({ id }) => id === one.id)) one.replaced = true;
+    for (const one of this.feedbacks) if (one.isActive && !stored.some(({ id }) => id === one.id)) one.replaced = true;
     this.latest = this.feedbacks.findLast(({ isActive }) => isActive) ?? null;
     this.resume(stored.filter(({ id }) => !this.feedbacks.some((one) => one.id === id)));
   }
@@ -339,9 +304,7 @@ export class Turn {
 
   /** The question as it was asked: after those before it. */
   get instance(): ChatInstance {
-    return this.previous.length > 0
-      ? { text: this.question, previous: this.previous }
-      : this.question;
+    return this.previous.length > 0 ? { text: this.question, previous: this.previous } : this.question;
   }
 
   private before(): string | null {
@@ -354,17 +317,9 @@ export class Turn {
     this.latest = feedback;
   }
 
-  private contentOf({
-    reward,
-    reason,
-    comment,
-    correction,
-    scope,
-    label,
-  }: StoredFeedback): FeedbackContent | null {
+  private contentOf({ reward, reason, comment, correction, scope, label }: StoredFeedback): FeedbackContent | null {
     if (correction != null) return { correction, ...(scope ? { scope } : {}) };
-    if (label != null)
-      return { correction: this.chips.find(({ id }) => id === label)?.text ?? label };
+    if (label != null) return { correction: this.chips.find(({ id }) => id === label)?.text ?? label };
     if (reward == null) return null; // its text was erased
     return {
       reward: reward < 0.5 ? 0 : 1,

@@ -121,5 +121,4 @@ const sum = (numbers: readonly number[]) => numbers.reduce((all, one) => all + o
 const nearest = (drawing: Features, others: readonly Features[]) =>
   Math.sqrt(Math.min(...others.map((other) => squaredDistance(drawing, other))));
 
-const squaredDistance = (a: Features, b: Features) =>
-  sum(a.map((value, place) => (value - (b[place] ?? 0)) ** 2));
+const squaredDistance = (a: Features, b: Features) => sum(a.map((value, place) => (value - (b[place] ?? 0)) ** 2));

@@ -76,25 +76,18 @@ export class DrawSession {
   /** Those that count as guesses: a name that was new, or waits for a curator, could not have been guessed. */
   judgedDrawings = $derived(
     this.activeDrawings.filter(
-      ({ feedback, wasKnown }) =>
-        wasKnown && (feedback.saved || feedback.waiting) && !feedback.held,
+      ({ feedback, wasKnown }) => wasKnown && (feedback.saved || feedback.waiting) && !feedback.held,
     ),
   );
-  correctCount = $derived(
-    this.judgedDrawings.filter(({ label, guessBefore }) => label === guessBefore).length,
-  );
+  correctCount = $derived(this.judgedDrawings.filter(({ label, guessBefore }) => label === guessBefore).length);
   /** How many of the newest drawings in a row were guessed right. */
   streak = $derived.by(() => {
-    const wrong = this.activeDrawings.findLastIndex(
-      ({ label, guessBefore }) => label !== guessBefore,
-    );
+    const wrong = this.activeDrawings.findLastIndex(({ label, guessBefore }) => label !== guessBefore);
     return this.activeDrawings.length - 1 - wrong;
   });
   /** Whether the drawing on the board was guessed right, by a name that was not refused. */
   isGuessed = $derived(
-    this.current !== null &&
-      this.current.label === this.current.guessBefore &&
-      this.current.feedback.refused === null,
+    this.current !== null && this.current.label === this.current.guessBefore && this.current.feedback.refused === null,
   );
   /** Whether no drawing is on the board. */
   isFree = $derived(this.board.empty && this.current === null);
@@ -113,18 +106,14 @@ export class DrawSession {
   });
   /** Names that were used before, of which nothing is known any more. */
   formerNames = $derived(
-    this.listed
-      .filter(({ label, active }) => active && !this.classes.includes(label))
-      .map(({ label }) => label),
+    this.listed.filter(({ label, active }) => active && !this.classes.includes(label)).map(({ label }) => label),
   );
   features = $derived(computeFeatures(this.board.strokes));
   /** The drawings that were learned, as far as this page may see them. */
   private known = $derived.by(() => {
     const { shown, whose } = this.gallery;
     const learned = shown.map(({ label, count, examples }) => {
-      const kept = examples.flatMap(({ input, status }) =>
-        input !== null && status !== 'held' ? [input] : [],
-      );
+      const kept = examples.flatMap(({ input, status }) => (input !== null && status !== 'held' ? [input] : []));
       return { label, count, drawings: kept };
     });
     const listed = new Set(shown.map(({ label }) => label));
@@ -289,9 +278,7 @@ export class DrawSession {
     this.current = drawing;
     this.lastNamed = drawing;
     this.sketches.keep(feedback.id, this.board.strokes);
-    await feedback.send(
-      Promise.resolve(before?.feedback.isActive ? before.feedback.retract() : undefined),
-    );
+    await feedback.send(Promise.resolve(before?.feedback.isActive ? before.feedback.retract() : undefined));
     this.gallery.refresh();
   }
 
@@ -299,11 +286,7 @@ export class DrawSession {
   private isAmong(guess: Guess | null, label: string): boolean {
     const guessed = Object.keys(guess?.probabilities ?? {});
     const isListed = this.listed.some((one) => one.label === label && one.active);
-    return (
-      guess?.label === label ||
-      guessed.includes(label) ||
-      (guessed.length >= MAX_GUESSED && isListed)
-    );
+    return guess?.label === label || guessed.includes(label) || (guessed.length >= MAX_GUESSED && isListed);
   }
 
   private async runRecheck(features: number[], min_offset: number): Promise<string | null> {
@@ -332,8 +315,7 @@ export class DrawSession {
   async forgetClass(label: string): Promise<number | null> {
     const count = await this.gallery.forgetClass(label);
     if (count === null) return null;
-    for (const drawing of this.activeDrawings)
-      if (drawing.label === label) drawing.feedback.undo = 'saved';
+    for (const drawing of this.activeDrawings) if (drawing.label === label) drawing.feedback.undo = 'saved';
     if (this.current?.label === label) this.current = null;
     this.newClasses = this.newClasses.filter((one) => one !== label);
     return count;

@@ -42,9 +42,7 @@ export class Gallery {
   heldCount = $derived(this.shown.reduce((sum, { held }) => sum + held, 0));
   classCount = $derived(this.shown.filter(({ count }) => count > 0).length);
   /** Whether drawings are listed of which only the features are known. */
-  hasSquares = $derived(
-    this.shown.some(({ examples }) => examples.some((one) => one.input && !this.strokesOf(one))),
-  );
+  hasSquares = $derived(this.shown.some(({ examples }) => examples.some((one) => one.input && !this.strokesOf(one))));
   isEmpty = $derived(this.classes !== null && this.shown.length === 0);
 
   /** Own drawings that were held when they were last listed, or are approved and not learned yet. */
@@ -100,12 +98,8 @@ export class Gallery {
   }
 
   private noteApproved(classes: TaughtClass[]) {
-    const listed = classes.flatMap(({ label, examples }) =>
-      examples.map(({ id, status }) => ({ id, label, status })),
-    );
-    const approved = listed.filter(
-      ({ id, status }) => status === 'learned' && this.waiting.has(id),
-    );
+    const listed = classes.flatMap(({ label, examples }) => examples.map(({ id, status }) => ({ id, label, status })));
+    const approved = listed.filter(({ id, status }) => status === 'learned' && this.waiting.has(id));
     for (const { id, status } of listed) {
       if (status === 'held') this.waiting.add(id);
       else if (status !== 'accepted') this.waiting.delete(id);

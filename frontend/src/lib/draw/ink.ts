@@ -58,9 +58,7 @@ function splitSegments(strokes: readonly Stroke[]): Segment[] {
   const step = Math.ceil(count / MAX_POINTS);
   return strokes.flatMap((stroke) => {
     const kept = stroke.filter((_, place) => place % step === 0 || place === stroke.length - 1);
-    return kept
-      .map((to, place) => ({ from: kept[place - 1] ?? to, to }))
-      .slice(kept.length > 1 ? 1 : 0);
+    return kept.map((to, place) => ({ from: kept[place - 1] ?? to, to })).slice(kept.length > 1 ? 1 : 0);
   });
 }
 
@@ -74,14 +72,8 @@ function raster(segments: Segment[], radius: number): Uint8Array {
 /** Map points of the drawing into the bitmap, so that the drawing fills `width` x `height` at its center. */
 function fitToBox(segments: Segment[], width: number, height: number): (point: Point) => Point {
   const points = segments.flatMap(({ from, to }) => [from, to]);
-  const [left, right] = [
-    Math.min(...points.map(({ x }) => x)),
-    Math.max(...points.map(({ x }) => x)),
-  ];
-  const [top, bottom] = [
-    Math.min(...points.map(({ y }) => y)),
-    Math.max(...points.map(({ y }) => y)),
-  ];
+  const [left, right] = [Math.min(...points.map(({ x }) => x)), Math.max(...points.map(({ x }) => x))];
+  const [top, bottom] = [Math.min(...points.map(({ y }) => y)), Math.max(...points.map(({ y }) => y))];
   const across = Math.max(0, width) / (right - left);
   const down = Math.max(0, height) / (bottom - top);
   const scaleX = finite(Math.min(across, MAX_WIDENING * down));
@@ -98,10 +90,7 @@ const finite = (scale: number) => (Number.isFinite(scale) ? scale : 0);
 
 function draw(bitmap: Uint8Array, { from, to }: Segment, radius: number) {
   const within = (pixel: number) => Math.max(0, Math.min(SIDE - 1, Math.floor(pixel)));
-  const [bottom, right] = [
-    within(Math.max(from.y, to.y) + radius),
-    within(Math.max(from.x, to.x) + radius),
-  ];
+  const [bottom, right] = [within(Math.max(from.y, to.y) + radius), within(Math.max(from.x, to.x) + radius)];
   const firstX = within(Math.min(from.x, to.x) - radius);
   for (let y = within(Math.min(from.y, to.y) - radius); y <= bottom; y += 1)
     for (let x = firstX; x <= right; x += 1)

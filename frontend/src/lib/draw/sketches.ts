@@ -74,8 +74,7 @@ export class Sketches {
 function isSketch(entry: unknown): entry is [string, Packed] {
   if (!Array.isArray(entry) || typeof entry[0] !== 'string') return false;
   const strokes: unknown = entry[1];
-  const isStroke = (stroke: unknown) =>
-    Array.isArray(stroke) && stroke.every((place) => typeof place === 'number');
+  const isStroke = (stroke: unknown) => Array.isArray(stroke) && stroke.every((place) => typeof place === 'number');
   return Array.isArray(strokes) && strokes.every(isStroke);
 }
 
@@ -90,7 +89,6 @@ function pack(stroke: Stroke): number[] {
 
 function unpack(places: number[]): Stroke {
   const points: Point[] = [];
-  for (let place = 0; place + 1 < places.length; place += 2)
-    points.push({ x: places[place]!, y: places[place + 1]! });
+  for (let place = 0; place + 1 < places.length; place += 2) points.push({ x: places[place]!, y: places[place + 1]! });
   return points;
 }

@@ -25,8 +25,7 @@ const MAX_WAIT_MS = 3000; // of a question, for an encoder that starts
 const FIRST_PAUSE_MS = 2000; // after a lost connection; each is twice the one before
 const MAX_PAUSE_MS = 60_000;
 
-export type Stage =
-  'off' | 'downloading' | 'starting' | 'reading' | 'ready' | 'stopped' | 'removing';
+export type Stage = 'off' | 'downloading' | 'starting' | 'reading' | 'ready' | 'stopped' | 'removing';
 export type Problem = MissingReason | 'lost' | 'damaged';
 
 /** An encoder that runs. ended: rejects when it does not any more. */
@@ -132,8 +131,7 @@ export class BetterAnswers {
 
   /** Resolves when the encoder has started, or does not within a while: an answer is better then. */
   async whenStarted(): Promise<void> {
-    if (this.stage === 'starting')
-      await Promise.race([this.work, this.dependencies.pause(MAX_WAIT_MS)]);
+    if (this.stage === 'starting') await Promise.race([this.work, this.dependencies.pause(MAX_WAIT_MS)]);
   }
 
   /** Stop, and delete everything that was downloaded. */
@@ -151,8 +149,7 @@ export class BetterAnswers {
   adopt(replies: LocalReplies): LocalReplies {
     this.replies = replies;
     const { running } = this;
-    if (running !== null)
-      void this.readReplies().catch((error: unknown) => this.stop(running, error));
+    if (running !== null) void this.readReplies().catch((error: unknown) => this.stop(running, error));
     return replies;
   }
 
@@ -189,8 +186,7 @@ export class BetterAnswers {
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof NotWanted) return this.leave('off');
-      if (error instanceof DamagedFile && this.stage === 'starting')
-        await files.empty().catch(() => {}); // the problem is named all the same
+      if (error instanceof DamagedFile && this.stage === 'starting') await files.empty().catch(() => {}); // the problem is named all the same
       if (!signal.aborted) this.fail(error);
     }
   }
@@ -228,10 +224,7 @@ export class BetterAnswers {
 
   private filesOf({ files }: EncoderManifest): WantedFile[] {
     const { address, own } = this.dependencies;
-    return [
-      ...files.map(({ name, ...file }) => ({ ...file, address: `${address}/${name}` })),
-      ...own,
-    ];
+    return [...files.map(({ name, ...file }) => ({ ...file, address: `${address}/${name}` })), ...own];
   }
 
   /** Read the texts of the replies, and of newer ones that come meanwhile. */

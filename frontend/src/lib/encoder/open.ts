@@ -24,11 +24,7 @@ export function openFiles(): EncoderFiles | null {
   }
 }
 
-export async function openBetterAnswers(
-  files: EncoderFiles,
-  model: string,
-  offline: Offline,
-): Promise<BetterAnswers> {
+export async function openBetterAnswers(files: EncoderFiles, model: string, offline: Offline): Promise<BetterAnswers> {
   const address = new URL(encoderApi.address(model), location.href).href;
   const kept = { cache: files.name, manifest: address, runtime: runtimeAddress };
   const better = new BetterAnswers({

@@ -27,17 +27,13 @@ export class PreparedEncoder implements TextReader {
   ) {}
 
   /** Know exactly these texts, which are those of the replies. Returns whether any was missing. */
-  async read(
-    texts: readonly string[],
-    onProgress: (done: number, total: number) => void,
-  ): Promise<boolean> {
+  async read(texts: readonly string[], onProgress: (done: number, total: number) => void): Promise<boolean> {
     const all = [...new Set(texts)];
     const missing = all.filter((text) => !this.known.has(text));
     for (let start = 0; start < missing.length; start += BATCH) {
       onProgress(start, missing.length);
       const batch = missing.slice(start, start + BATCH);
-      for (const [place, found] of (await this.compute(batch)).entries())
-        this.known.set(batch[place]!, found);
+      for (const [place, found] of (await this.compute(batch)).entries()) this.known.set(batch[place]!, found);
     }
     this.known = new Map(all.map((text) => [text, this.known.get(text)!]));
     return missing.length > 0;

@@ -24,11 +24,7 @@ export class EncoderWorker {
   }
 
   /** Rejects with a DamagedFile where a kept file is not as it was announced. signal: ends the worker, at any time. */
-  static async start(
-    worker: WorkerPort,
-    files: KeptFiles,
-    signal: AbortSignal,
-  ): Promise<EncoderWorker> {
+  static async start(worker: WorkerPort, files: KeptFiles, signal: AbortSignal): Promise<EncoderWorker> {
     const client = new EncoderWorker(worker);
     signal.addEventListener('abort', () => client.close(), { once: true });
     try {
@@ -65,9 +61,7 @@ export class EncoderWorker {
       };
       here.onmessage = ({ data }: MessageEvent<EncoderReply>) => {
         if (!('value' in data))
-          return fail(
-            data.name === 'DamagedFile' ? new DamagedFile(data.error) : new Error(data.error),
-          );
+          return fail(data.name === 'DamagedFile' ? new DamagedFile(data.error) : new Error(data.error));
         here.close();
         this.waiting.delete(fail);
         resolve(data.value as T);

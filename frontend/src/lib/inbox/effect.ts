@@ -78,18 +78,14 @@ const splitByKind = (items: readonly InboxItem[]) =>
  *
  * items: those that are decided about. chosen: one of several suggestions, which is taught for all of them.
  */
-export function describeApproval(
-  items: readonly InboxItem[],
-  chosen: Suggestion | null = null,
-): string[] {
+export function describeApproval(items: readonly InboxItem[], chosen: Suggestion | null = null): string[] {
   const words = t.inbox.approval;
   const suggestions = suggestionsOf(items);
   const [label] = items.flatMap(({ label }) => label ?? []);
   if (label !== undefined) return [words.examples(shorten(label), items.filter(isHeld).length)];
   if (suggestions.length > 1) {
     if (chosen === null) return [words.choose(suggestions.length)];
-    const isOther = ({ correction }: InboxItem) =>
-      correction !== null && fold(correction) !== chosen.key;
+    const isOther = ({ correction }: InboxItem) => correction !== null && fold(correction) !== chosen.key;
     return [
       words.one(shorten(chosen.text), countQuestions(items)),
       ...describeDropped('other', items.filter(isOther)),
@@ -109,9 +105,7 @@ function describeOnly(kind: Kind, items: readonly InboxItem[]): string {
   const [questions, isNew] = [countQuestions(items), items.some(isHeld)];
   const [suggestion] = suggestionsOf(items);
   if (suggestion !== undefined)
-    return isNew
-      ? words.one(shorten(suggestion.text), questions)
-      : words.keptReply(shorten(suggestion.text));
+    return isNew ? words.one(shorten(suggestion.text), questions) : words.keptReply(shorten(suggestion.text));
   if (kind === 'thumb_down') return isNew ? words.wrong(questions) : words.keptWrong(questions);
   return isNew ? words.right(questions) : words.kept;
 }
@@ -135,10 +129,7 @@ function describeDropped(kind: Kind | 'other', items: readonly InboxItem[]): str
   const { notLearned, unlearned } = t.inbox.counted;
   const held = items.filter(isHeld).length;
   const known = items.length - held;
-  return [
-    ...(held > 0 ? [notLearned(kind, held)] : []),
-    ...(known > 0 ? [unlearned(kind, known)] : []),
-  ];
+  return [...(held > 0 ? [notLearned(kind, held)] : []), ...(known > 0 ? [unlearned(kind, known)] : [])];
 }
 
 /** What it does to items to reject them. */
@@ -146,8 +137,7 @@ export function describeRejection(items: readonly InboxItem[]): string {
   const { wrong, other, examples } = t.inbox.rejection;
   const heldCount = items.filter(isHeld).length;
   const matter = matterOf(items);
-  const state =
-    heldCount === items.length ? 'notLearned' : heldCount === 0 ? 'unlearned' : 'partly';
+  const state = heldCount === items.length ? 'notLearned' : heldCount === 0 ? 'unlearned' : 'partly';
   if (matter === 'examples') return examples;
   if (state === 'partly')
     return splitByKind(items)

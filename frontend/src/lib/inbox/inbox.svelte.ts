@@ -6,14 +6,7 @@
 
 import { ApiError, type InboxApi, type InboxQuery } from '../api';
 import { t } from '../messages';
-import type {
-  DecideRequest,
-  InboxAction,
-  InboxAnswer,
-  InboxDecision,
-  InboxGroup,
-  InboxItem,
-} from '../schema';
+import type { DecideRequest, InboxAction, InboxAnswer, InboxDecision, InboxGroup, InboxItem } from '../schema';
 import { coalesce } from '../ui/coalesce';
 import type { Pause } from '../ui/live_status.svelte';
 import { problemOf } from '../ui/problems';
@@ -93,9 +86,7 @@ export class Inbox {
   private typing = new Newest();
   private lastDecisions: Made[] = []; // those that can be undone
 
-  chosen = $derived(
-    this.groups?.find(({ id }) => id === this.chosenId) ?? this.groups?.[0] ?? null,
-  );
+  chosen = $derived(this.groups?.find(({ id }) => id === this.chosenId) ?? this.groups?.[0] ?? null);
   place = $derived(this.chosen === null ? -1 : (this.groups?.indexOf(this.chosen) ?? -1));
   selected = $derived(this.chosen?.items.filter(({ id }) => !this.left.has(id)) ?? []);
   /** The different replies that the selected items suggest. */
@@ -232,9 +223,7 @@ export class Inbox {
 
   /** Select these items of the chosen group only. */
   selectOnly(items: readonly InboxItem[]) {
-    this.left = new Set(
-      this.chosen?.items.filter((item) => !items.includes(item)).map(({ id }) => id),
-    );
+    this.left = new Set(this.chosen?.items.filter((item) => !items.includes(item)).map(({ id }) => id));
   }
 
   /** key: that of the suggestion that is right. */
@@ -265,11 +254,7 @@ export class Inbox {
     return this.carryOut(selected, action, extra, (ids, closed) => {
       if (isWhole) this.remove(chosen, place);
       else this.keepLeft(chosen);
-      const text = t.inbox.toasts[action](
-        closed,
-        matterOf(selected),
-        truncate(titleOf(chosen), MAX_TITLE_CHARS),
-      );
+      const text = t.inbox.toasts[action](closed, matterOf(selected), truncate(titleOf(chosen), MAX_TITLE_CHARS));
       return { text, ids, title: titleOf(chosen), groupCount: isWhole ? 1 : 0 };
     });
   }
@@ -359,8 +344,7 @@ export class Inbox {
 
   private announce() {
     const { chosen } = this;
-    this.announced =
-      chosen === null ? t.inbox.none : t.inbox.next(titleOf(chosen), this.groups?.length ?? 0);
+    this.announced = chosen === null ? t.inbox.none : t.inbox.next(titleOf(chosen), this.groups?.length ?? 0);
     this.news = this.announced;
   }
 
@@ -398,10 +382,7 @@ export class Inbox {
       await this.context.api.assign(ids, assignee);
       await this.load();
       const named = this.groups?.find(({ id }) => id === chosen.id)?.assignee ?? null;
-      this.news =
-        named === null
-          ? t.inbox.unassigned
-          : t.inbox.assignedTo(nameCaller(named, this.context.self()));
+      this.news = named === null ? t.inbox.unassigned : t.inbox.assignedTo(nameCaller(named, this.context.self()));
     } catch (error) {
       this.complain(error);
     }
@@ -412,8 +393,6 @@ export class Inbox {
 export function describe(error: unknown, self: string | null): string {
   const { by, action } = error instanceof ApiError ? error.details : {};
   if (by === undefined || action === undefined || !(action in t.inbox.already))
-    return error instanceof ApiError && error.status === 404
-      ? t.inbox.toasts.gone
-      : problemOf(error);
+    return error instanceof ApiError && error.status === 404 ? t.inbox.toasts.gone : problemOf(error);
   return t.inbox.already[action as keyof typeof t.inbox.already](nameCaller(by, self));
 }

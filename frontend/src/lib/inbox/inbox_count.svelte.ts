@@ -17,13 +17,9 @@ export async function countInboxes(
   apiOf: (model: string) => Pick<InboxApi, 'count'>,
 ): Promise<ReadonlyMap<string, number>> {
   const counts = await Promise.allSettled(cards.map(({ id }) => apiOf(id).count()));
-  if (cards.length > 0 && counts.every(({ status }) => status === 'rejected'))
-    throw new Error('no inbox answers');
+  if (cards.length > 0 && counts.every(({ status }) => status === 'rejected')) throw new Error('no inbox answers');
   return new Map(
-    counts.map((count, place) => [
-      cards[place]!.id,
-      count.status === 'fulfilled' ? count.value.groups : 0,
-    ]),
+    counts.map((count, place) => [cards[place]!.id, count.status === 'fulfilled' ? count.value.groups : 0]),
   );
 }
 
@@ -31,9 +27,7 @@ export class InboxCounter {
   /** Groups by model; null until the service has answered, and for those who may not see the inbox. */
   byModel = $state.raw<ReadonlyMap<string, number> | null>(null);
   /** Of all models. */
-  groups = $derived(
-    this.byModel === null ? null : [...this.byModel.values()].reduce((sum, one) => sum + one, 0),
-  );
+  groups = $derived(this.byModel === null ? null : [...this.byModel.values()].reduce((sum, one) => sum + one, 0));
 
   readonly refresh: () => void;
   private isWatching = false;

@@ -22,13 +22,7 @@ export const CHAT_ACTIONS: readonly KeyAction[] = ['merge', 'reply'];
 type KeyPress = Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altKey' | 'repeat'>;
 
 /** Keys with a modifier belong to the browser. Only the steps through the list may be held down. */
-export function keyActionFor({
-  key,
-  ctrlKey,
-  metaKey,
-  altKey,
-  repeat,
-}: KeyPress): KeyAction | null {
+export function keyActionFor({ key, ctrlKey, metaKey, altKey, repeat }: KeyPress): KeyAction | null {
   if (ctrlKey || metaKey || altKey) return null;
   const action = KEYS[key.toLowerCase() as keyof typeof KEYS] ?? null;
   return repeat && action !== 'next' && action !== 'previous' ? null : action;

@@ -17,9 +17,7 @@ export class ReplyChoice {
   private likely = $state.raw<Candidate[]>([]);
   /** Whether the likely replies are listed, as no words are searched. */
   showsLikely = $derived(this.words.trim() === '' && this.likely.length > 0);
-  shown: (Candidate | ReplySummary)[] = $derived(
-    this.showsLikely ? this.likely : (this.found ?? []),
-  );
+  shown: (Candidate | ReplySummary)[] = $derived(this.showsLikely ? this.likely : (this.found ?? []));
   private newest = new Newest();
 
   /** given: ids of replies that the question got before. They come last among the likely ones. */

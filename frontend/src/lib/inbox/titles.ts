@@ -22,6 +22,4 @@ export function titleOfDecision({ added, questions, items }: InboxDecision): str
 
 /** The 64 numbers of a drawing; null for anything else. */
 export const drawingOf = ({ instance }: Pick<InboxItem, 'instance'>): number[] | null =>
-  Array.isArray(instance) && instance.length === 64 && instance.every(Number.isFinite)
-    ? (instance as number[])
-    : null;
+  Array.isArray(instance) && instance.length === 64 && instance.every(Number.isFinite) ? (instance as number[]) : null;

@@ -12,16 +12,7 @@ import { count, figure, minute, percent } from '../ui/wording';
 import { Comparison } from './comparison.svelte';
 import { Operator } from './operator.svelte';
 import { JudgedNumbers } from './judged_numbers.svelte';
-import {
-  answerAt,
-  judgedPoints,
-  namePlace,
-  NO_PLACES,
-  numberAtOf,
-  resultBefore,
-  timeAt,
-  type Places,
-} from './places';
+import { answerAt, judgedPoints, namePlace, NO_PLACES, numberAtOf, resultBefore, timeAt, type Places } from './places';
 import { isFall, wordVerdict } from './verdict';
 import { isNewer, isOlder, VersionList } from './version_list.svelte';
 import { curveChart, versionTicks, type EventMark } from '../ui/plots';
@@ -53,9 +44,7 @@ export class Learning {
   /** Where events lie among the judged answers: the same exact numbers everywhere on the page. */
   places = $derived.by((): Places => {
     const { curve, points, judged } = this;
-    return curve
-      ? { points, numberAt: numberAtOf(curve, (offset) => judged.at(offset)) }
-      : NO_PLACES;
+    return curve ? { points, numberAt: numberAtOf(curve, (offset) => judged.at(offset)) } : NO_PLACES;
   });
   verdict = $derived(this.health && wordVerdict(this.health, this.places));
   chart = $derived.by(() => {
@@ -156,20 +145,15 @@ export class Learning {
     );
     if (rolledBackTo) {
       const at = health?.reasons.find(({ code }) => code === 'rolled_back')?.figures['since'];
-      return typeof at === 'number'
-        ? [...past, { offset: at, name: liveAgain(rolledBackTo) }]
-        : past;
+      return typeof at === 'number' ? [...past, { offset: at, name: liveAgain(rolledBackTo) }] : past;
     }
     const last = health?.last_roll_back;
     const isOfGuard = this.operator.quarantines.some(
       ({ rolled_back_to: to, offset }) => `${to}` === last?.version && offset >= last.since,
     );
-    if (last && !isOfGuard)
-      past.push({ offset: last.since, name: rolledBack(last.version), kind: rollBack });
+    if (last && !isOfGuard) past.push({ offset: last.since, name: rolledBack(last.version), kind: rollBack });
     const since = health?.reasons.find(isFall)?.figures['since'];
-    return typeof since === 'number'
-      ? [{ offset: since + 1, name: fall, isBegin: true }, ...past]
-      : past;
+    return typeof since === 'number' ? [{ offset: since + 1, name: fall, isBegin: true }, ...past] : past;
   }
 
   /** The kept versions that are live or were. Without a roll back, one that is newer than the live version was not. */

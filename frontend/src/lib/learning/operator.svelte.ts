@@ -2,13 +2,7 @@
 
 import type { OperatorApi } from '../api';
 import { t } from '../messages';
-import type {
-  Frozen,
-  QuarantineOutcome,
-  Quarantine,
-  RejectedSnapshot,
-  VersionLabel,
-} from '../schema';
+import type { Frozen, QuarantineOutcome, Quarantine, RejectedSnapshot, VersionLabel } from '../schema';
 import { confirmAction } from '../ui/confirmation.svelte';
 import { toast } from '../ui/toasts.svelte';
 import { detailOf } from '../ui/problems';
@@ -50,14 +44,12 @@ export class Operator {
   }
 
   /** freeze: the reason to stop learning as well; null to go on learning. */
-  rollBack = (version: string, freeze: string | null = null) =>
-    this.perform(() => this.api.rollBack(version, freeze));
+  rollBack = (version: string, freeze: string | null = null) => this.perform(() => this.api.rollBack(version, freeze));
   freeze = (reason: string) => this.perform(() => this.api.freeze(reason));
   thaw = () => this.perform(() => this.api.thaw());
   label = (name: string, version: string) => this.perform(() => this.api.label(name, version));
   unlabel = (name: string) => this.perform(() => this.api.unlabel(name));
-  endQuarantine = (outcome: QuarantineOutcome) =>
-    this.perform(() => this.api.endQuarantine(outcome));
+  endQuarantine = (outcome: QuarantineOutcome) => this.perform(() => this.api.endQuarantine(outcome));
 
   /** Make another version live, once the person has agreed; returns whether it did. live: the present one. known: what an older version is known for. */
   async switchTo(version: string, live: string | null, known = ''): Promise<boolean> {
@@ -90,9 +82,7 @@ export class Operator {
   async resume(rolledBackTo: string | null): Promise<boolean> {
     const words = t.learning.actions;
     const request = { title: words.resumeTitle, action: t.learning.operate.resume };
-    const agreed =
-      rolledBackTo === null ||
-      (await confirmAction({ ...request, text: words.resumeText(rolledBackTo) }));
+    const agreed = rolledBackTo === null || (await confirmAction({ ...request, text: words.resumeText(rolledBackTo) }));
     if (agreed) await this.thaw();
     return agreed;
   }

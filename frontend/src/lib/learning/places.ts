@@ -40,9 +40,7 @@ export function judgedPoints(points: readonly CurvePoint[]): CurvePoint[] {
 
 function merge(one: CurvePoint, later: CurvePoint): CurvePoint {
   const add = (a: Record<string, number>, b: Record<string, number>) =>
-    Object.fromEntries(
-      Object.keys({ ...a, ...b }).map((name) => [name, (a[name] ?? 0) + (b[name] ?? 0)]),
-    );
+    Object.fromEntries(Object.keys({ ...a, ...b }).map((name) => [name, (a[name] ?? 0) + (b[name] ?? 0)]));
   return {
     ...later,
     began: one.began ?? later.began,
@@ -59,8 +57,7 @@ function merge(one: CurvePoint, later: CurvePoint): CurvePoint {
 */
 export function numberAtOf(curve: Curve, elsewhere: NumberAt = () => null): NumberAt {
   const untils: number[] = [];
-  for (const { counts } of curve.points)
-    untils.push((untils.at(-1) ?? 0) + (counts['served'] ?? 0));
+  for (const { counts } of curve.points) untils.push((untils.at(-1) ?? 0) + (counts['served'] ?? 0));
   return (offset) => {
     const place = curve.points.findIndex((point) => point.offset >= offset);
     if (place < 0) return offset <= curve.counted_until ? (untils.at(-1) ?? 0) : null;
@@ -89,10 +86,7 @@ export function answerFrom(places: Places, offset: number): number | null {
 const ENOUGH = 100; // answers that a figure rests on
 
 /** How good the newest answers up to an offset were: about 100, or all where there are fewer; null without any. */
-export function resultBefore(
-  points: readonly CurvePoint[],
-  offset: number,
-): { count: number; mean: number } | null {
+export function resultBefore(points: readonly CurvePoint[], offset: number): { count: number; mean: number } | null {
   let [judged, sum] = [0, 0];
   for (const point of points.filter((each) => each.offset <= offset).reverse()) {
     if (judged >= ENOUGH) break;
@@ -127,8 +121,5 @@ export const nameBegin = (places: Places, offset: number, at: string | null = nu
 function nameAnswer({ points }: Places, answer: number | null, offset: number, at: string | null) {
   if (answer === null && at === null) return t.learning.verdict.event(count(offset));
   const known = at ?? (answer === null ? null : timeAt(points, answer));
-  return t.learning.verdict.place(
-    known === null ? '' : minute(known),
-    answer === null ? '' : count(answer),
-  );
+  return t.learning.verdict.place(known === null ? '' : minute(known), answer === null ? '' : count(answer));
 }

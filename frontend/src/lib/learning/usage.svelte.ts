@@ -208,7 +208,4 @@ const QUESTION_COLUMNS = [
 ] as const;
 
 export const questionsAsCsv = (questions: TopQuestion[]) =>
-  csv([
-    [...QUESTION_COLUMNS],
-    ...questions.map((question) => QUESTION_COLUMNS.map((name) => question[name])),
-  ]);
+  csv([[...QUESTION_COLUMNS], ...questions.map((question) => QUESTION_COLUMNS.map((name) => question[name]))]);

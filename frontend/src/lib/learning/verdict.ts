@@ -43,23 +43,15 @@ export function wordVerdict(health: Health, places: Places = NO_PLACES): WordedV
   const { status } = health;
   const reasons = health.reasons.filter((each) => !isOfFall(each, health.reasons));
   const declining = reasons.find(({ code }) => code === 'declining');
-  const recovering =
-    status === 'good' ? reasons.find(({ code }) => code === 'recovering') : undefined;
+  const recovering = status === 'good' ? reasons.find(({ code }) => code === 'recovering') : undefined;
   const isDeclining = status === 'good' && declining !== undefined && !recovering;
-  const deciding =
-    recovering ??
-    (isDeclining ? declining : reasons.find(({ level }) => level === DECISIVE[status]));
+  const deciding = recovering ?? (isDeclining ? declining : reasons.find(({ level }) => level === DECISIVE[status]));
   const rollBackTo = deciding?.figures['roll_back_to'];
   const rolledBack = reasons.find(({ code }) => code === 'rolled_back');
   const learns = !reasons.some(({ level }) => level === 'not_learning');
   const isBefore = (reason: HealthReason) => isBeforeRollBack(reason, rolledBack);
   const word = (reason: HealthReason) =>
-    wordReason(
-      isBefore(reason) ? { ...reason, code: DRIFT_BEFORE } : reason,
-      health,
-      places,
-      nameOlder(health),
-    );
+    wordReason(isBefore(reason) ? { ...reason, code: DRIFT_BEFORE } : reason, health, places, nameOlder(health));
   const helped = wordSinceRollBack(health, rolledBack, deciding);
   const verdict = {
     tone: isDeclining || recovering ? ('warn' as const) : TONES[status],
@@ -84,8 +76,7 @@ export function wordVerdict(health: Health, places: Places = NO_PLACES): WordedV
     isDeclining,
     isRecovering: recovering !== undefined,
   };
-  const isSettled =
-    status !== 'needs_attention' && (!deciding || deciding.code === 'frozen' || learns);
+  const isSettled = status !== 'needs_attention' && (!deciding || deciding.code === 'frozen' || learns);
   if (!rolledBack || !isSettled) return verdict;
   const words = t.learning.verdict;
   // While learning is stopped, the last 100 are left out until all of them are answers since the roll back.
@@ -146,8 +137,7 @@ function wordRecent(health: Health): string {
 export const isRolledBack = ({ version, newest_version: newest }: Health) => newest !== version;
 
 /** Whose answers those figures are of; "" if of all. */
-const nameOlder = (health: Health) =>
-  isRolledBack(health) ? t.learning.verdict.ofOlder(health.version) : '';
+const nameOlder = (health: Health) => (isRolledBack(health) ? t.learning.verdict.ofOlder(health.version) : '');
 
 /** That the last answers are not all of after the last roll back, unless a fall says what they contain; "" otherwise. */
 function wordOlderOnes(health: Health): string {

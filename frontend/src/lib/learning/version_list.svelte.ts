@@ -48,15 +48,10 @@ export class VersionList {
 }
 
 /** Whether a version is older than the live one, so that going to it is a roll back. */
-export const isOlder = (version: string, live: string | null) =>
-  live !== null && Number(version) < Number(live);
+export const isOlder = (version: string, live: string | null) => live !== null && Number(version) < Number(live);
 
 /** Whether a version has learned more than the live one, which happens after a roll back. */
-export const isAhead = (
-  { version, learned_until }: Version,
-  live: string | null,
-  liveUntil: number,
-) => live !== null && Number(version) > Number(live) && learned_until > liveUntil;
+export const isAhead = ({ version, learned_until }: Version, live: string | null, liveUntil: number) =>
+  live !== null && Number(version) > Number(live) && learned_until > liveUntil;
 
-export const isNewer = (version: string, live: string | null) =>
-  live !== null && Number(version) > Number(live);
+export const isNewer = (version: string, live: string | null) => live !== null && Number(version) > Number(live);

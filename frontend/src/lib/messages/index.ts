@@ -36,10 +36,7 @@ export function chooseLocale(wanted: Language, preferred: readonly string[]): st
 }
 
 /** Load the messages of a language, in which all pages created afterwards speak. preferred: as in `chooseLocale`. */
-export async function loadMessages(
-  wanted: Language,
-  preferred: readonly string[] = [],
-): Promise<void> {
+export async function loadMessages(wanted: Language, preferred: readonly string[] = []): Promise<void> {
   t = wanted === 'de' ? (await import('./de')).de : en;
   [language, locale] = [wanted, chooseLocale(wanted, preferred)];
 }

@@ -4,14 +4,7 @@
      feedback       about a reply of the service: by its prediction. About one of this device: by the question and the reply
 */
 
-import {
-  ApiError,
-  isUnreachable,
-  NO_ANSWER,
-  type Api,
-  type ChatInstance,
-  type Offlineable,
-} from '../api';
+import { ApiError, isUnreachable, NO_ANSWER, type Api, type ChatInstance, type Offlineable } from '../api';
 import type {
   ConversationChange,
   ConversationPage,
@@ -22,12 +15,7 @@ import type {
   Reply,
   StoredConversation,
 } from '../schema';
-import {
-  isPartOfService,
-  LocalConversations,
-  merge,
-  type LocalConversation,
-} from './conversations';
+import { isPartOfService, LocalConversations, merge, type LocalConversation } from './conversations';
 import { FeedbackQueue, type Described } from './feedback';
 import type { LocalModel } from './local_model.svelte';
 import type { Offline } from './offline.svelte';
@@ -119,9 +107,7 @@ export function createOfflineChatApi(
     const { learner, version } = local;
     if (learner === null) throw error;
     const asked: ChatInstance[] = instances;
-    const predictions = await Promise.all(
-      asked.map((instance) => answer(learner, instance, exclude ?? [])),
-    );
+    const predictions = await Promise.all(asked.map((instance) => answer(learner, instance, exclude ?? [])));
     const prediction_ids = record ? asked.map(() => newId()) : [];
     for (const [place, id] of prediction_ids.entries()) {
       const { reply } = predictions[place]!;
@@ -218,9 +204,7 @@ export function createOfflineChatApi(
     if (kept === null || isPartOfService(kept)) return false;
     const isKept = ({ id }: ConversationSummary) => id === kept.id;
     if (listed?.owner === owner && listed.page.conversations.some(isKept)) return false;
-    return ![...answers.values()].some(
-      ({ conversation, isLocal }) => conversation === kept.id && !isLocal,
-    );
+    return ![...answers.values()].some(({ conversation, isLocal }) => conversation === kept.id && !isLocal);
   }
 
   function describe(feedback: FeedbackRequest): Described {
@@ -256,8 +240,7 @@ export function createOfflineChatApi(
   /** About an answer of this device. conversation: of which it is a turn; null for none. */
   async function giveLocally(given: FeedbackRequest, conversation: string | null) {
     const { id, prediction_id } = given;
-    if (conversation !== null)
-      await conversations.noteOpinion(offline.owner, conversation, prediction_id, id);
+    if (conversation !== null) await conversations.noteOpinion(offline.owner, conversation, prediction_id, id);
     return feedback.giveFeedback(given);
   }
 
@@ -285,11 +268,7 @@ const NOT_FOUND = 404;
 
 /** What the service answers about a conversation. One that only this browser has is unknown there.
     alsoUnreachable: whether what this browser has is enough where the service does not answer. */
-async function orKept<T>(
-  kept: T | null,
-  request: () => Promise<T>,
-  alsoUnreachable = false,
-): Promise<T> {
+async function orKept<T>(kept: T | null, request: () => Promise<T>, alsoUnreachable = false): Promise<T> {
   try {
     return await request();
   } catch (error) {
@@ -308,13 +287,11 @@ function sortListed(
   const all = [...listed, ...kept.filter(({ id }) => !known.has(id))];
   return all.sort(
     (one, other) =>
-      Number(other.pinned) - Number(one.pinned) ||
-      Date.parse(other.updated_at) - Date.parse(one.updated_at),
+      Number(other.pinned) - Number(one.pinned) || Date.parse(other.updated_at) - Date.parse(one.updated_at),
   );
 }
 
-const textOf = (instance: ChatInstance) =>
-  typeof instance === 'string' ? instance : instance.text;
+const textOf = (instance: ChatInstance) => (typeof instance === 'string' ? instance : instance.text);
 
 /** A follow-up that says too little by itself is read with the question before it. */
 async function answer(learner: LocalReplies, instance: ChatInstance, exclude: readonly string[]) {
@@ -337,8 +314,7 @@ function titleOf(feedback: FeedbackRequest, given: GivenAnswer | undefined): str
 
 function exampleOf(feedback: FeedbackRequest, { instance, reply }: GivenAnswer) {
   const input = textOf(instance);
-  if ('correction' in feedback)
-    return { input, label: feedback.correction, reward: 1, text: feedback.correction };
+  if ('correction' in feedback) return { input, label: feedback.correction, reward: 1, text: feedback.correction };
   if ('label' in feedback) return { input, label: feedback.label, reward: 1 };
   return reply && { input, label: reply.id, reward: feedback.reward };
 }

@@ -43,9 +43,7 @@ export class LocalConversations {
     const wanted = words.toLowerCase();
     const all = await this.read(owner).catch(() => []); // the list of the service is shown all the same
     return all.filter(({ title, said }) =>
-      [title, ...said.map(({ question }) => question ?? '')].some((text) =>
-        text.toLowerCase().includes(wanted),
-      ),
+      [title, ...said.map(({ question }) => question ?? '')].some((text) => text.toLowerCase().includes(wanted)),
     );
   }
 
@@ -74,8 +72,7 @@ export class LocalConversations {
 
   /** Note the last feedback about a turn. */
   async noteOpinion(owner: string | null, id: string, prediction: string, opinion: string) {
-    const toNoted = (turn: LocalTurn) =>
-      turn.prediction_id === prediction ? { ...turn, opinion } : turn;
+    const toNoted = (turn: LocalTurn) => (turn.prediction_id === prediction ? { ...turn, opinion } : turn);
     await this.change(owner, id, (one) => ({ ...one, said: one.said.map(toNoted) }));
   }
 
@@ -99,18 +96,14 @@ export class LocalConversations {
 
   /** Change one that is kept. What cannot be kept is answered all the same. */
   private async change(owner: string | null, id: string, change: Change): Promise<void> {
-    await this.parts
-      .change(owner, id, (kept) => kept && change(kept as LocalConversation))
-      .catch(() => {});
+    await this.parts.change(owner, id, (kept) => kept && change(kept as LocalConversation)).catch(() => {});
   }
 
   private async deleteOldest(owner: string | null) {
     const old = (await this.read(owner)).filter(({ pinned }) => !pinned).slice(MAX_CONVERSATIONS);
     for (const { id, updated_at } of old)
       // In another tab it may go on, or be pinned, meanwhile.
-      await this.change(owner, id, (one) =>
-        one.pinned || one.updated_at !== updated_at ? one : null,
-      );
+      await this.change(owner, id, (one) => (one.pinned || one.updated_at !== updated_at ? one : null));
   }
 }
 
@@ -143,14 +136,10 @@ export function merge(stored: StoredConversation, local: LocalConversation): Sto
 
 /** In the order of time, by two clocks that may differ: so each waits for the one that it follows. */
 function sortTurns(turns: readonly StoredTurn[]): StoredTurn[] {
-  const rest = [...turns].sort(
-    (one, other) => Date.parse(one.created_at) - Date.parse(other.created_at),
-  );
+  const rest = [...turns].sort((one, other) => Date.parse(one.created_at) - Date.parse(other.created_at));
   const sorted: StoredTurn[] = [];
   while (rest.length > 0) {
-    const place = rest.findIndex(
-      ({ after }) => !rest.some(({ prediction_id }) => prediction_id === after),
-    );
+    const place = rest.findIndex(({ after }) => !rest.some(({ prediction_id }) => prediction_id === after));
     sorted.push(...rest.splice(Math.max(place, 0), 1));
   }
   return sorted;

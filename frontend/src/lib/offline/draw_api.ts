@@ -66,20 +66,13 @@ export function createOfflineDrawApi(
       () => online.predict(request, signal),
       (error) => guessLocally(request, error),
     );
-    if (
-      request.record &&
-      answer.prediction_ids.length > 0 &&
-      !drawings.has(answer.prediction_ids[0]!)
-    )
+    if (request.record && answer.prediction_ids.length > 0 && !drawings.has(answer.prediction_ids[0]!))
       remember(answer.prediction_ids[0], request.instances[0], false);
     return answer;
   }
 
   /** A drawing that is about to be named needs no guess. */
-  async function guessLocally(
-    request: PredictRequest<number[]>,
-    error: ApiError,
-  ): Promise<Predicted> {
+  async function guessLocally(request: PredictRequest<number[]>, error: ApiError): Promise<Predicted> {
     await feedback.whenStored();
     const { learner, version } = local;
     const instances: number[][] = request.instances;
@@ -203,8 +196,7 @@ export function withWaiting(taught: Taught, items: readonly QueuedItem[]): Taugh
   const takenBack = new Set(items.map(({ of }) => of));
   const listed = new Set(taught.classes.flatMap(({ examples }) => examples.map(({ id }) => id)));
   const waiting = items.filter(
-    ({ id, body, state }) =>
-      body?.label != null && state !== 'refused' && !listed.has(id) && !takenBack.has(id),
+    ({ id, body, state }) => body?.label != null && state !== 'refused' && !listed.has(id) && !takenBack.has(id),
   );
   const kept = taught.classes
     .map((one) => {

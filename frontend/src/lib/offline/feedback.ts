@@ -56,8 +56,7 @@ export class FeedbackQueue implements FeedbackApi {
       (_, mayHaveArrived) => this.keep(opinion, mayHaveArrived),
     );
     const { kind, title, example, body } = opinion;
-    if ('offset' in receipt)
-      await local.note({ id: feedback.id, kind, title, example, body, of: null }, receipt);
+    if ('offset' in receipt) await local.note({ id: feedback.id, kind, title, example, body, of: null }, receipt);
     return receipt;
   };
 
@@ -75,10 +74,7 @@ export class FeedbackQueue implements FeedbackApi {
       (_, mayHaveArrived) => keep(mayHaveArrived),
     );
     if ('offset' in receipt)
-      await local.note(
-        { id: newId(), kind: 'retraction', of: id, title: '', example, body: null },
-        receipt,
-      );
+      await local.note({ id: newId(), kind: 'retraction', of: id, title: '', example, body: null }, receipt);
     return receipt;
   };
 

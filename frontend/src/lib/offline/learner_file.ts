@@ -37,8 +37,7 @@ export const readMeta = (file: Uint8Array) => readMetadata(file, 'sums');
 /** The offset that the model had learned when the file was written. */
 export function readLearnedUntil(file: Uint8Array): number {
   const { learned_until } = readMeta(file);
-  if (typeof learned_until !== 'number')
-    throw new Error('the file does not say what it has learned');
+  if (typeof learned_until !== 'number') throw new Error('the file does not say what it has learned');
   return learned_until;
 }
 
@@ -50,12 +49,7 @@ export async function updateLearnerFile(
   version: string,
   api: DeltaApi,
 ): Promise<ExportedFile | null> {
-  const { delta, version: reached } = await api.changed(
-    model,
-    kept.version,
-    version,
-    MAX_FILE_BYTES,
-  );
+  const { delta, version: reached } = await api.changed(model, kept.version, version, MAX_FILE_BYTES);
   const { from_sha256, to_sha256 } = readMetadata(delta, 'delta');
   if (tagOf(from_sha256) !== kept.etag)
     throw new Error(`the delta changes the file ${String(from_sha256)}, not ${kept.etag}`);

@@ -21,12 +21,7 @@ export type ExportedFile = Pick<KeptModel, 'file' | 'etag' | 'version'>;
 export interface ExportApi {
   /** The newest file until a version; null where it is the one with this checksum. Rejects with `FileTooLarge` for
       one of more than `max_bytes`. */
-  exported(
-    model: string,
-    version: string,
-    etag: string,
-    max_bytes: number,
-  ): Promise<ExportedFile | null>;
+  exported(model: string, version: string, etag: string, max_bytes: number): Promise<ExportedFile | null>;
 }
 
 /** What answers on this device, made from a file. */
@@ -68,9 +63,7 @@ export class LocalModel<L extends LocalLearner> {
 
   private kept = $state.raw<Read<L> | null>(null);
   /** The one of this caller: another tab may have signed in as somebody else. */
-  private own = $derived.by(() =>
-    this.kept?.owner === this.dependencies.owner() ? this.kept : null,
-  );
+  private own = $derived.by(() => (this.kept?.owner === this.dependencies.owner() ? this.kept : null));
   /** The version that is kept; null for none. */
   version = $derived(this.own?.version ?? null);
   learner = $derived(this.own?.learner ?? null);
@@ -180,11 +173,9 @@ export class LocalModel<L extends LocalLearner> {
       if (!wanted.has(id)) {
         applied.delete(id);
         // Where it cannot be undone, such as with scales that were fitted, the file is the way back.
-        if (one !== null && !apply(learner, { ...one, learns: !one.learns }))
-          return this.use(this.kept!);
+        if (one !== null && !apply(learner, { ...one, learns: !one.learns })) return this.use(this.kept!);
       }
-    for (const [id, one] of wanted)
-      if (!applied.has(id)) applied.set(id, apply(learner, one) ? one : null);
+    for (const [id, one] of wanted) if (!applied.has(id)) applied.set(id, apply(learner, one) ? one : null);
     this.revision += 1;
   }
 }
@@ -217,10 +208,7 @@ export function examplesBeyond(
   items: readonly QueuedItem[],
 ): Map<string, Applied> {
   const beyond = items.filter(
-    (item) =>
-      item.model === model &&
-      item.state !== 'refused' &&
-      (item.receipt?.offset ?? Infinity) > learnedUntil, // what is held for a curator has the offset 0
+    (item) => item.model === model && item.state !== 'refused' && (item.receipt?.offset ?? Infinity) > learnedUntil, // what is held for a curator has the offset 0
   );
   const given = new Set(beyond.map(({ id }) => id));
   const takenBack = new Set(beyond.map(({ of }) => of));

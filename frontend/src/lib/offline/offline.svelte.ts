@@ -113,9 +113,7 @@ export class Offline {
       kept where the page speaks for somebody else by now. */
   async remember(name: string, model: string, value: unknown, owner = this.owner): Promise<void> {
     if (owner === null || owner !== this.owner) return;
-    await this.store
-      .keepAnswer({ owner, name: nameOf(name, model), value: structuredClone(value) })
-      .catch(() => {}); // there is no room: it is not shown without the service
+    await this.store.keepAnswer({ owner, name: nameOf(name, model), value: structuredClone(value) }).catch(() => {}); // there is no room: it is not shown without the service
   }
 
   async recall<T>(name: string, model: string, owner = this.owner): Promise<T | null> {
@@ -142,9 +140,7 @@ export class Offline {
     if (owner === null) return;
     const now = Date.now();
     const since = new Date(now - MAX_AWAY_DAYS * DAY_MS);
-    await this.store
-      .expire(owner, new Date(now).toISOString(), since.toISOString())
-      .catch(() => {}); // the next visit tries again
+    await this.store.expire(owner, new Date(now).toISOString(), since.toISOString()).catch(() => {}); // the next visit tries again
   }
 
   /** Delete everything that is kept for a caller. */

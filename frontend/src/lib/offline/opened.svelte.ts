@@ -2,14 +2,7 @@
 
 import BetterAnswersDialog from '../../components/offline/BetterAnswersDialog.svelte';
 import OfflineBanner from '../../components/offline/OfflineBanner.svelte';
-import {
-  learnerDeltaApi,
-  learnerFileApi,
-  repertoireFileApi,
-  type Api,
-  type DrawApi,
-  type Offlineable,
-} from '../api';
+import { learnerDeltaApi, learnerFileApi, repertoireFileApi, type Api, type DrawApi, type Offlineable } from '../api';
 import type { BetterAnswers } from '../encoder/better_answers.svelte';
 import { openBetterAnswers, openFiles } from '../encoder/open';
 import type { ModelCard } from '../schema';

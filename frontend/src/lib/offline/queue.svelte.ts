@@ -68,10 +68,7 @@ export interface SentCounts {
 /** What is said, as the queue keeps it. */
 export type Opinion = Pick<QueuedItem, 'kind' | 'title' | 'example'> & { body: FeedbackItem };
 
-export type NewItem = Pick<
-  QueuedItem,
-  'id' | 'model' | 'kind' | 'title' | 'body' | 'of' | 'example'
->;
+export type NewItem = Pick<QueuedItem, 'id' | 'model' | 'kind' | 'title' | 'body' | 'of' | 'example'>;
 
 /** Raised where too much waits. */
 export class QueueFull extends Error {}
@@ -124,11 +121,7 @@ export class Queue {
 
   /** Keep feedback until the service has it. body: complete, with an id of its own. maybeReceived: whether the page has
       sent it before. Returns the id. Raises an error where it cannot be kept. */
-  async give(
-    model: string,
-    { kind, title, body, example }: Opinion,
-    maybeReceived = false,
-  ): Promise<string> {
+  async give(model: string, { kind, title, body, example }: Opinion, maybeReceived = false): Promise<string> {
     const item = { id: body.id!, model, kind, title, body, of: null, example };
     return this.add(item, { maybeReceived });
   }
@@ -177,9 +170,7 @@ export class Queue {
   /** Drop an item: one that waits as if it had never been given, a refused one from the list. */
   async remove({ id, of, model, state }: QueuedItem): Promise<void> {
     if (of === null && state !== 'refused') return void (await this.retract(model, id));
-    await this.dependencies.store.change(id, (item) =>
-      item.maybeReceived && item.state !== 'refused' ? item : null,
-    );
+    await this.dependencies.store.change(id, (item) => (item.maybeReceived && item.state !== 'refused' ? item : null));
     await this.announce();
   }
 
@@ -217,8 +208,7 @@ export class Queue {
     const { store } = this.dependencies;
     const done = this.items.filter((item) => item.model === model && isDone(item));
     const gone = done.filter(
-      ({ receipt }, place) =>
-        (receipt?.offset ?? 0) <= learnedUntil || place < done.length - MAX_SENT,
+      ({ receipt }, place) => (receipt?.offset ?? 0) <= learnedUntil || place < done.length - MAX_SENT,
     );
     for (const { id } of gone) await store.change(id, () => null);
     if (gone.length > 0) await this.announce();
@@ -227,8 +217,7 @@ export class Queue {
   /** Delete all that this browser keeps for other callers, and with it what waits: it is lost then. owners: those that
       the person was asked about. The one who is here by now keeps everything. Rejects where the store does. */
   async forgetOthers(owners: ReadonlySet<string>): Promise<void> {
-    for (const owner of owners)
-      if (owner !== this.dependencies.owner()) await this.dependencies.store.clear(owner);
+    for (const owner of owners) if (owner !== this.dependencies.owner()) await this.dependencies.store.clear(owner);
     await this.announce();
   }
 
@@ -268,8 +257,7 @@ export class Queue {
     const item = this.all.find(({ id }) => id === delivery.id);
     if (item === undefined) delivery.resolve(null);
     else if (item.receipt !== null) delivery.resolve(item.receipt);
-    else if (item.refusal !== null)
-      delivery.reject(new ApiError(item.refusal.message, item.refusal.status));
+    else if (item.refusal !== null) delivery.reject(new ApiError(item.refusal.message, item.refusal.status));
     else this.deliveries.push(delivery);
   }
 
@@ -335,8 +323,7 @@ export class Queue {
       return await api.retract(model, of!);
     } catch (error) {
       // What the service does not know, or knows no longer, it has not learned.
-      if (error instanceof ApiError && error.status === NOT_FOUND)
-        return { id, offset: 0, status: 'retracted' };
+      if (error instanceof ApiError && error.status === NOT_FOUND) return { id, offset: 0, status: 'retracted' };
       throw error;
     }
   }
@@ -358,10 +345,7 @@ export class Queue {
     const { api, store } = this.dependencies;
     const open = this.items.filter(({ state, outcome }) => state === 'sent' && outcome === null);
     for (const { id, model, of } of open) {
-      const found =
-        of === null
-          ? await api.outcome(model, id).catch(toOutcome)
-          : { status: 'retracted' as const };
+      const found = of === null ? await api.outcome(model, id).catch(toOutcome) : { status: 'retracted' as const };
       if (found === null || found.status === 'accepted') continue;
       await store.change(id, (one) => ({ ...one, outcome: found.status }));
       this.count(found.status);
@@ -373,11 +357,7 @@ export class Queue {
   private count(status: Receipt['status']) {
     const counts = this.sentCounts ?? { learned: 0, held: 0, refused: 0, retracted: 0 };
     const name =
-      status === 'rejected' || status === 'accepted'
-        ? 'refused'
-        : status === 'quarantined'
-          ? 'held'
-          : status;
+      status === 'rejected' || status === 'accepted' ? 'refused' : status === 'quarantined' ? 'held' : status;
     this.sentCounts = { ...counts, [name]: counts[name] + 1 };
   }
 }

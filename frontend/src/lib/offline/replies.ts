@@ -265,10 +265,7 @@ function toPrediction(reply: Candidate | undefined, candidates: Candidate[]): Ra
 }
 
 /** The chances that scores have at another temperature. */
-function withTemperature<T extends { score: number }>(
-  candidates: readonly T[],
-  temperature: number,
-) {
+function withTemperature<T extends { score: number }>(candidates: readonly T[], temperature: number) {
   const odds = candidates.map(({ score }) => score ** (LEARNER_TEMPERATURE / temperature));
   const total = odds.reduce((sum, each) => sum + each, 0);
   return candidates.map((each, place) => ({ ...each, score: odds[place]! / total }));
@@ -281,5 +278,4 @@ function dot(one: Int8Array, other: Int8Array): number {
 }
 
 /** The cosine of two texts. */
-const likeness = (one: Encoded, other: Encoded) =>
-  dot(one.features, other.features) / (one.length * other.length);
+const likeness = (one: Encoded, other: Encoded) => dot(one.features, other.features) / (one.length * other.length);

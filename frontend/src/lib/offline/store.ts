@@ -90,10 +90,7 @@ export interface OfflineStore {
   add(item: QueuedItem): Promise<void>;
   /** Change an item in one step, which no other tab comes between. change: returns null to delete it. Returns it as it is
       then: null where this has deleted it, undefined where there was none. */
-  change(
-    id: string,
-    change: (item: QueuedItem) => QueuedItem | null,
-  ): Promise<QueuedItem | null | undefined>;
+  change(id: string, change: (item: QueuedItem) => QueuedItem | null): Promise<QueuedItem | null | undefined>;
   model(owner: string, model: string): Promise<KeptModel | null>;
   /** Rejects with a QuotaExceededError where there is no room. */
   keepModel(kept: KeptModel): Promise<void>;
@@ -114,10 +111,7 @@ export interface OfflineStore {
 }
 
 /** The store of this browser; one in memory where there is no database. */
-export async function openStore(
-  factory: IDBFactory | undefined,
-  pause: Pause,
-): Promise<OfflineStore> {
+export async function openStore(factory: IDBFactory | undefined, pause: Pause): Promise<OfflineStore> {
   try {
     if (factory) return new DatabaseStore(await open(factory, pause));
   } catch {
@@ -158,9 +152,7 @@ function noteOwners(transaction: IDBTransaction) {
   const owners = transaction.objectStore('owners');
   const seen_at = new Date().toISOString();
   for (const name of ['queue', 'models', 'answers'])
-    visit<{ owner: string }>(transaction.objectStore(name), ({ value: { owner } }) =>
-      owners.put({ owner, seen_at }),
-    );
+    visit<{ owner: string }>(transaction.objectStore(name), ({ value: { owner } }) => owners.put({ owner, seen_at }));
 }
 
 /** Until version 2, all conversations with a model were one answer. */
@@ -170,8 +162,7 @@ function splitConversations(transaction: IDBTransaction) {
     const { owner, name, value } = cursor.value;
     if (!name.startsWith('conversations of ')) return;
     const each = name.replace('conversations', 'conversation');
-    for (const one of value as { id: string }[])
-      answers.put({ owner, name: `${each}: ${one.id}`, value: one });
+    for (const one of value as { id: string }[]) answers.put({ owner, name: `${each}: ${one.id}`, value: one });
     cursor.delete();
   });
 }
@@ -263,8 +254,7 @@ class DatabaseStore implements OfflineStore {
 
   async clear(owner: string): Promise<void> {
     const transaction = this.writing('queue', 'models', 'answers', 'owners');
-    for (const name of transaction.objectStoreNames)
-      deleteOf(transaction.objectStore(name), (one) => one === owner);
+    for (const name of transaction.objectStoreNames) deleteOf(transaction.objectStore(name), (one) => one === owner);
     await completed(transaction);
   }
 
@@ -275,8 +265,7 @@ class DatabaseStore implements OfflineStore {
     const listing = owners.getAll() as IDBRequest<SeenOwner[]>;
     listing.onsuccess = () => {
       const isGone = createGone(listing.result, since);
-      for (const name of transaction.objectStoreNames)
-        deleteOf(transaction.objectStore(name), isGone, isForgettable);
+      for (const name of transaction.objectStoreNames) deleteOf(transaction.objectStore(name), isGone, isForgettable);
     };
     await completed(transaction);
   }
@@ -374,9 +363,7 @@ export class MemoryStore implements OfflineStore {
   }
 
   async answers(owner: string, prefix: string) {
-    const found = [...this.kept.values()].filter(
-      (one) => one.owner === owner && one.name.startsWith(prefix),
-    );
+    const found = [...this.kept.values()].filter((one) => one.owner === owner && one.name.startsWith(prefix));
     return found.map(({ value }) => value);
   }
 
@@ -398,8 +385,7 @@ export class MemoryStore implements OfflineStore {
   async expire(owner: string, at: string, since: string) {
     this.owners.set(owner, { owner, seen_at: at });
     const isGone = createGone([...this.owners.values()], since);
-    for (const map of [this.queue, this.models, this.kept, this.owners])
-      deleteFrom(map, isGone, isForgettable);
+    for (const map of [this.queue, this.models, this.kept, this.owners]) deleteFrom(map, isGone, isForgettable);
   }
 }
 

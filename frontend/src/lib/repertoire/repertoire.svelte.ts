@@ -72,10 +72,7 @@ export class Repertoire {
   async open(id: string | null): Promise<void> {
     if (id === (this.current?.id ?? null)) return;
     if (this.current) this.lastOpenedId = this.current.id;
-    this.current =
-      id === null
-        ? null
-        : new EditableReply(this.dependencies.api, this.live, id, () => this.refresh());
+    this.current = id === null ? null : new EditableReply(this.dependencies.api, this.live, id, () => this.refresh());
     await this.current?.load();
   }
 
@@ -89,8 +86,7 @@ export class Repertoire {
   /** Add the new reply. Text that could not be sent stays in the boxes. */
   async add(): Promise<void> {
     const text = this.newText.trim();
-    if (text === '' || (this.addition && !this.addition.saved && this.addition.failed === null))
-      return;
+    if (text === '' || (this.addition && !this.addition.saved && this.addition.failed === null)) return;
     const examples = this.newQuestions
       .split('\n')
       .map((line) => line.trim())
@@ -98,11 +94,7 @@ export class Repertoire {
     this.addition = new Change(
       this.live,
       async () => {
-        const {
-          id,
-          text: saved,
-          offset,
-        } = await this.dependencies.api.addReply({ text, examples });
+        const { id, text: saved, offset } = await this.dependencies.api.addReply({ text, examples });
         this.added = { id, text: saved };
         return offset;
       },

@@ -81,11 +81,7 @@ export class EditableReply {
   }
 
   retire(): Promise<boolean> {
-    return this.put(
-      { active: false },
-      t.repertoire.steps.retired,
-      t.repertoire.steps.noLongerGiven,
-    );
+    return this.put({ active: false }, t.repertoire.steps.retired, t.repertoire.steps.noLongerGiven);
   }
 
   restore(): Promise<boolean> {
@@ -97,11 +93,7 @@ export class EditableReply {
   }
 
   /** Send one change at a time, so that they arrive in order. Return whether it was saved. */
-  private async make(
-    send: () => Promise<number>,
-    done?: string,
-    learned?: Change['learned'],
-  ): Promise<boolean> {
+  private async make(send: () => Promise<number>, done?: string, learned?: Change['learned']): Promise<boolean> {
     if (this.busy) return false;
     this.change = new Change(this.live, send, done, learned);
     const saved = await this.change.sent;

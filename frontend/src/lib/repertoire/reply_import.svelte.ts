@@ -92,20 +92,13 @@ export class ReplyImport {
     const { file } = this;
     if (file === null || !this.canApply) return;
     const options = { dry_run: false, skip_bad: this.skipBad };
-    const send = async () =>
-      (await this.api.importReplies(file, formatOf(file.name), options)).offset ?? 0;
+    const send = async () => (await this.api.importReplies(file, formatOf(file.name), options)).offset ?? 0;
     this.change = new Change(this.live, send, t.repertoire.steps.imported(file.name));
     if (await this.change.sent) this.reset();
     this.onChange();
   }
 
   reset() {
-    [this.file, this.plan, this.skipBad, this.problem, this.isChecking] = [
-      null,
-      null,
-      false,
-      null,
-      false,
-    ];
+    [this.file, this.plan, this.skipBad, this.problem, this.isChecking] = [null, null, false, null, false];
   }
 }

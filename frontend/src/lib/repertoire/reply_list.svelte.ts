@@ -19,8 +19,7 @@ export type ReplyFilter = (typeof REPLY_FILTERS)[number];
 export const REPLY_ORDERS = ['listed', 'most_rated', 'least_right', 'newest', 'by_text'] as const;
 export type ReplyOrder = (typeof REPLY_ORDERS)[number];
 
-export const isNeverRight = ({ rated, right }: Pick<ReplySummary, 'rated' | 'right'>) =>
-  rated > 0 && right === 0;
+export const isNeverRight = ({ rated, right }: Pick<ReplySummary, 'rated' | 'right'>) => rated > 0 && right === 0;
 
 const splitWords = (text: string) =>
   text

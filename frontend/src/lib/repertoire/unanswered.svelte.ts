@@ -64,9 +64,7 @@ export class QuestionCluster {
     const [question] = this.questions;
     if (!this.open || !question) return;
     const { api } = this.context;
-    const answer = await api
-      .predict({ instances: [question.text], record: false })
-      .catch(() => null);
+    const answer = await api.predict({ instances: [question.text], record: false }).catch(() => null);
     this.suggested = answer?.predictions[0]?.candidates.slice(0, SUGGESTED) ?? []; // optional: replies can be searched as well
   }
 
@@ -77,9 +75,7 @@ export class QuestionCluster {
     if (q === '') this.found = [];
     const signal = await this.newest.beginAfterTyping(this.context.pause);
     if (q === '' || signal === null) return;
-    const answer = await this.context.api
-      .replies({ q, limit: MAX_FOUND }, signal)
-      .catch(() => null); // optional: a reply can be written as well
+    const answer = await this.context.api.replies({ q, limit: MAX_FOUND }, signal).catch(() => null); // optional: a reply can be written as well
     if (!signal.aborted) this.found = answer?.replies ?? [];
   }
 
@@ -95,11 +91,7 @@ export class QuestionCluster {
       correction,
     }));
     const send = async () => Math.max(...(await api.giveAll(feedback)).map(({ offset }) => offset));
-    this.change = new Change(
-      live,
-      send,
-      t.repertoire.steps.taught(feedback.length, count(feedback.length)),
-    );
+    this.change = new Change(live, send, t.repertoire.steps.taught(feedback.length, count(feedback.length)));
     if (!(await this.change.sent)) return;
     [this.taught, this.feedbackIds, this.draft, this.open] = [correction, ids, '', false];
   }
@@ -132,9 +124,7 @@ export class UnansweredQuestions {
     try {
       const clusters = await this.context.api.unanswered();
       const before = this.shown ?? [];
-      const touched = before.filter(
-        ({ change, draft, open }) => change !== null || draft !== '' || open,
-      );
+      const touched = before.filter(({ change, draft, open }) => change !== null || draft !== '' || open);
       const known = new Set(touched.flatMap(({ predictions }) => [...predictions]));
       for (const shown of touched) {
         const now = clusters.find((cluster) => overlaps(cluster, shown.predictions));
@@ -169,9 +159,7 @@ export class UnansweredQuestions {
 
   /** Return the object that shows the cluster already, so that the focus is kept, or a new one. */
   private reuse(cluster: OpenCluster, before: QuestionCluster[]): QuestionCluster {
-    const shown = before.find(
-      ({ change, predictions }) => change === null && overlaps(cluster, predictions),
-    );
+    const shown = before.find(({ change, predictions }) => change === null && overlaps(cluster, predictions));
     shown?.update(cluster);
     return shown ?? new QuestionCluster(this.context, cluster);
   }

@@ -76,9 +76,7 @@ export class Columns {
     const found = await this.ask(ALL);
     if (!found) return;
     this.found = found;
-    this.read = new Set(
-      found.columns.filter((each) => each.treatment !== 'left_out').map(({ name }) => name),
-    );
+    this.read = new Set(found.columns.filter((each) => each.treatment !== 'left_out').map(({ name }) => name));
   }
 
   /** Read a column, or leave it out. */
@@ -90,11 +88,7 @@ export class Columns {
   }
 
   private treated(column: RecognisedColumn): RecognisedColumn {
-    return (
-      (this.read.has(column.name) &&
-        this.chosen?.columns.find(({ name }) => name === column.name)) ||
-      column
-    );
+    return (this.read.has(column.name) && this.chosen?.columns.find(({ name }) => name === column.name)) || column;
   }
 
   /** Ask the service; null if it does not know, or was asked something else meanwhile. */

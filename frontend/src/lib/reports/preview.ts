@@ -30,8 +30,7 @@ export interface Preview {
 }
 
 /** Why a replay refuses a row. */
-export type RowProblem =
-  'no_label' | 'too_many_cells' | 'too_few_cells' | 'open_quote' | 'not_json' | 'no_example';
+export type RowProblem = 'no_label' | 'too_many_cells' | 'too_few_cells' | 'open_quote' | 'not_json' | 'no_example';
 
 /** cells: one for each column. problem: whatever the label is; see `findProblem`. */
 export interface PreviewRow {
@@ -62,8 +61,7 @@ export async function previewLog(file: File): Promise<Preview> {
   const isCompressed = name.length < file.name.length;
   if (name.endsWith('.parquet')) return { ...NOTHING, format: 'Parquet', isTable: true };
   const isCsv = /\.(csv|tsv)$/.test(name);
-  if (/\.zst$/i.test(file.name))
-    return { ...NOTHING, format: isCsv ? 'CSV' : 'unknown', isTable: isCsv };
+  if (/\.zst$/i.test(file.name)) return { ...NOTHING, format: isCsv ? 'CSV' : 'unknown', isTable: isCsv };
   const start = await readStart(file, isCompressed);
   const size = isCompressed ? null : file.size;
   if (!isCsv) return { ...previewLines(name, start), ...countRows(start, size, 0) };
@@ -74,9 +72,7 @@ export async function previewLog(file: File): Promise<Preview> {
 async function readStart(file: File, isCompressed: boolean): Promise<Start> {
   const beginning: ReadableStream<Uint8Array> = file.slice(0, READ_BYTES).stream();
   const stream = isCompressed
-    ? beginning.pipeThrough(
-        new DecompressionStream('gzip') as ReadableWritablePair<Uint8Array, Uint8Array>,
-      )
+    ? beginning.pipeThrough(new DecompressionStream('gzip') as ReadableWritablePair<Uint8Array, Uint8Array>)
     : beginning;
   const reader = stream.getReader();
   const decoder = new TextDecoder();
@@ -161,9 +157,7 @@ function endsInQuotes(line: string, isQuoted: boolean, delimiter: string): boole
 
 function previewRow(record: string, columns: number, delimiter: string): PreviewRow {
   const cells = parseCells(record, delimiter);
-  const problem = endsInQuotes(record, false, delimiter)
-    ? 'open_quote'
-    : compareWidth(cells.length, columns);
+  const problem = endsInQuotes(record, false, delimiter) ? 'open_quote' : compareWidth(cells.length, columns);
   return { cells: cells.map(shorten), problem };
 }
 
@@ -200,8 +194,7 @@ function previewLines(name: string, start: Start): Preview {
     const rows = lines.slice(0, MAX_ROWS).map(previewExample);
     return { ...NOTHING, format: 'JSON', columns: ['input', 'label'], rows, label: 'label' };
   }
-  if (/\.vw$/.test(name) || /^[^{]*\|/.test(lines[0] ?? ''))
-    return { ...NOTHING, format: 'Vowpal Wabbit' };
+  if (/\.vw$/.test(name) || /^[^{]*\|/.test(lines[0] ?? '')) return { ...NOTHING, format: 'Vowpal Wabbit' };
   return NOTHING;
 }
 
@@ -214,11 +207,9 @@ function parseObject(line: string): Record<string, unknown> | null {
   }
 }
 
-const show = (value: unknown) =>
-  typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value);
+const show = (value: unknown) => (typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value));
 
-const shorten = (text: string) =>
-  text.length > MAX_CELL_CHARS ? `${text.slice(0, MAX_CELL_CHARS - 1)}…` : text;
+const shorten = (text: string) => (text.length > MAX_CELL_CHARS ? `${text.slice(0, MAX_CELL_CHARS - 1)}…` : text);
 
 const escape = (delimiter: string) => delimiter.replace(/[\\|^\]-]/g, '\\$&');
 
@@ -226,7 +217,5 @@ const escape = (delimiter: string) => delimiter.replace(/[\\|^\]-]/g, '\\$&');
 export function parseCells(line: string, delimiter = ','): string[] {
   const ends = escape(delimiter);
   const cell = new RegExp(`(?:^|${ends})(?:\\s*"((?:[^"]|"")*)"|([^${ends}]*))`, 'g');
-  return [...line.matchAll(cell)].map(([, quoted, plain]) =>
-    (quoted?.replaceAll('""', '"') ?? plain ?? '').trim(),
-  );
+  return [...line.matchAll(cell)].map(([, quoted, plain]) => (quoted?.replaceAll('""', '"') ?? plain ?? '').trim());
 }

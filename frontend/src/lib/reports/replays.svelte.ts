@@ -99,9 +99,7 @@ export class Replays {
   }
 
   toggle(kind: string) {
-    this.kinds = this.kinds.includes(kind)
-      ? this.kinds.filter((each) => each !== kind)
-      : [...this.kinds, kind];
+    this.kinds = this.kinds.includes(kind) ? this.kinds.filter((each) => each !== kind) : [...this.kinds, kind];
   }
 
   /** Send the file. Returns the id of its replay; null if it could not be sent. */

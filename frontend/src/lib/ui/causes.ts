@@ -16,12 +16,7 @@ export function wordCause(cause: Cause | null | undefined, sentence: string): st
     case 'loss_rose': {
       const { before, after } = figures;
       if (before === undefined || after === undefined) return words.lossRose(shown('since'));
-      return words.lossRoseBy(
-        shown('since'),
-        percent(Number(before)),
-        percent(Number(after)),
-        shown('window'),
-      );
+      return words.lossRoseBy(shown('since'), percent(Number(before)), percent(Number(after)), shown('window'));
     }
     case 'process_ended':
       return words.processEnded(String(figures['status']), seconds(figures['pause_s']));
@@ -89,5 +84,4 @@ function wordLines(figures: Cause['figures']): string {
   return more > 0 ? `${first} ${words.moreLines(more, count(more))}` : first;
 }
 
-const seconds = (pause: string | number | undefined) =>
-  count(Math.max(1, Math.round(Number(pause))));
+const seconds = (pause: string | number | undefined) => count(Math.max(1, Math.round(Number(pause))));

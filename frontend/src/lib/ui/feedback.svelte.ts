@@ -51,9 +51,7 @@ export class Feedback implements FeedbackState {
   recheckResult = $state.raw<FeedbackState['recheckResult']>(null);
 
   /** False once it was refused, lost, replaced or taken back. */
-  isActive = $derived(
-    this.failed === null && this.refused === null && !this.replaced && this.undo === 'none',
-  );
+  isActive = $derived(this.failed === null && this.refused === null && !this.replaced && this.undo === 'none');
   steps = $derived(describeFeedback(this));
 
   private sent: Promise<void> = Promise.resolve();
@@ -101,8 +99,7 @@ export class Feedback implements FeedbackState {
   }
 
   async retract(): Promise<void> {
-    const before =
-      this.recheckResult && this.before !== undefined ? this.recheckResult.after : this.before;
+    const before = this.recheckResult && this.before !== undefined ? this.recheckResult.after : this.before;
     this.undo = 'requested';
     this.recheckResult = null;
     try {
@@ -156,8 +153,7 @@ export class Feedback implements FeedbackState {
 
   private async follow(receipt: Decided) {
     const { live } = this.context;
-    const decided: Decided =
-      receipt.status === 'held' ? await this.awaitDecision(receipt) : receipt;
+    const decided: Decided = receipt.status === 'held' ? await this.awaitDecision(receipt) : receipt;
     if (decided.status === 'rejected') this.noteRejection(decided.reason ?? null);
     if (decided.status === 'rejected' || decided.status === 'retracted') return;
     this.approved = receipt.status === 'held';
@@ -179,9 +175,7 @@ export class Feedback implements FeedbackState {
   private noteRejection(reason: string | null) {
     this.rejected = reason !== EXPIRED;
     this.rejectionNote = reason !== null && this.rejected ? wordNote(reason) : null;
-    this.refused = this.rejected
-      ? (this.rejectionNote ?? t.ui.progress.rejected)
-      : t.ui.progress.expired;
+    this.refused = this.rejected ? (this.rejectionNote ?? t.ui.progress.rejected) : t.ui.progress.expired;
   }
 
   /** What is held replaces only what is held: the rest still counts, until a curator accepts it. */
@@ -196,8 +190,7 @@ export class Feedback implements FeedbackState {
 
   private async followUndo(retraction: Receipt | Queued, before: string | null | undefined) {
     const { live } = this.context;
-    const receipt =
-      'delivered' in retraction ? await retraction.delivered.catch(() => null) : retraction;
+    const receipt = 'delivered' in retraction ? await retraction.delivered.catch(() => null) : retraction;
     if (receipt === null) return;
     const { id, offset } = receipt;
     while (live.learnedUntil < offset) await live.awaitOffset(id, offset);

@@ -40,9 +40,7 @@ export class LiveStatus {
 
   frozen = $state.raw<Frozen | null>(null);
   setAside = $state.raw<SetAside | null>(null);
-  learnerPaused = $derived(
-    this.learner?.state === 'stopped' || this.learner?.state === 'restarting',
-  );
+  learnerPaused = $derived(this.learner?.state === 'stopped' || this.learner?.state === 'restarting');
   /** Why saved feedback is not learned now; null if it is learned. */
   holdReason = $derived(
     this.frozen !== null
@@ -107,11 +105,7 @@ export class LiveStatus {
   /** Resolves when held feedback was decided about. Asks now and then as well: another server, which sends no
       event here, may have decided. */
   async awaitDecision({ id, offset }: Receipt): Promise<FeedbackProgress> {
-    for (
-      let pause_ms = MIN_DECISION_POLL_MS;
-      ;
-      pause_ms = Math.min(2 * pause_ms, MAX_DECISION_POLL_MS)
-    ) {
+    for (let pause_ms = MIN_DECISION_POLL_MS; ; pause_ms = Math.min(2 * pause_ms, MAX_DECISION_POLL_MS)) {
       await this.awaitNews(id, offset, pause_ms);
       const outcome = await this.api.feedback(id).catch(() => null);
       if (outcome && outcome.status !== 'held') return outcome;
@@ -186,10 +180,7 @@ export class LiveStatus {
   }
 
   private wake(isConcerned: (waiter: Waiter) => boolean) {
-    const [now, later] = [
-      this.waiters.filter(isConcerned),
-      this.waiters.filter((one) => !isConcerned(one)),
-    ];
+    const [now, later] = [this.waiters.filter(isConcerned), this.waiters.filter((one) => !isConcerned(one))];
     this.waiters = later;
     for (const { wake } of now) wake();
   }

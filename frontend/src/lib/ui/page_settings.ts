@@ -59,9 +59,7 @@ export function textsIn(settings: PageSettings, language: string) {
   const foreign = settings.language === language ? undefined : (settings.language ?? undefined);
   const find = <Name extends keyof PageTexts>(name: Name) => {
     const translated = translation[name];
-    return translated === undefined
-      ? { text: settings[name], lang: foreign }
-      : { text: translated, lang: undefined };
+    return translated === undefined ? { text: settings[name], lang: foreign } : { text: translated, lang: undefined };
   };
   return { greeting: find('greeting'), intro: find('intro'), suggestions: find('suggestions') };
 }
@@ -77,8 +75,7 @@ export function applyColors(settings: PageSettings, style: Style) {
     if (color) style.setProperty(`--${name.replaceAll('_', '-')}`, color);
 }
 
-const find = () =>
-  typeof document === 'undefined' ? null : (document.getElementById(BLOCK)?.textContent ?? null);
+const find = () => (typeof document === 'undefined' ? null : (document.getElementById(BLOCK)?.textContent ?? null));
 
 /** Read once: the block does not change while the page is open. */
 export const pageSettings = readPageSettings(find(), BASE_PATH);

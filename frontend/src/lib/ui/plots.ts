@@ -2,14 +2,7 @@
 
 import { t } from '../messages';
 import type { Curve, CurvePoint, DriftChange, Version } from '../schema';
-import {
-  answerAt,
-  answerFrom,
-  judgedPoints,
-  numberAtOf,
-  shortTimeAt,
-  type Places,
-} from '../learning/places';
+import { answerAt, answerFrom, judgedPoints, numberAtOf, shortTimeAt, type Places } from '../learning/places';
 import { count } from './wording';
 
 const WINDOW_RATIO = 0.1; // share of all outcomes averaged in one point
@@ -77,9 +70,7 @@ export function curveChart(
   const total = points.at(-1)?.until ?? 0;
   const width = Math.max(MIN_WINDOW, Math.round(WINDOW_RATIO * total));
   const words = t.learning.chart;
-  const names = Object.entries(words.names).filter(([name]) =>
-    points.some(({ counts }) => counts[name]),
-  );
+  const names = Object.entries(words.names).filter(([name]) => points.some(({ counts }) => counts[name]));
   return {
     xLabel: words.xLabel,
     places: points.map(({ until }) => until),
@@ -96,8 +87,7 @@ export function curveChart(
     ],
     lead: words.moving(count(Math.min(width, total))),
     showTick: (place) => `${count(place)}\n${shortTimeAt(points, place)}`,
-    showSpan: (place) =>
-      words.span(count(Math.max(1, place - width + 1)), count(place), shortTimeAt(points, place)),
+    showSpan: (place) => words.span(count(Math.max(1, place - width + 1)), count(place), shortTimeAt(points, place)),
   };
 }
 

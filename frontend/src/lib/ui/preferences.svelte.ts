@@ -23,9 +23,7 @@ export class Preferences {
   ) {
     this.theme = THEMES.find((theme) => theme === this.read('theme')) ?? 'system';
     const stored = this.read('language') ?? '';
-    this.language = Object.hasOwn(LANGUAGES, stored)
-      ? (stored as Language)
-      : chooseLanguage(languages);
+    this.language = Object.hasOwn(LANGUAGES, stored) ? (stored as Language) : chooseLanguage(languages);
     this.showsDetails = this.read('details') === 'shown';
   }
 

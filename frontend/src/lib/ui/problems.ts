@@ -10,8 +10,7 @@ export function problemOf(error: unknown): string {
   const { status, details, retryAfter_s } = error;
   const { problems } = t.ui;
   const { given, limit } = details;
-  if (given !== undefined && limit !== undefined)
-    return problems.tooLong(count(given), count(limit));
+  if (given !== undefined && limit !== undefined) return problems.tooLong(count(given), count(limit));
   if (status === 429 && retryAfter_s !== null) return problems.tooManyUntil(count(retryAfter_s));
   return sentences()[status] ?? (status >= 500 ? problems.failed : problems.invalid);
 }

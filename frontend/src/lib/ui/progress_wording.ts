@@ -26,19 +26,14 @@ export interface RecheckResult {
 const BEFORE_CHARS = 60; // the full text is shown above
 
 const learnedIn = ({ version, freshness_ms }: NonNullable<FeedbackState['learned']>) =>
-  freshness_ms === null
-    ? t.ui.progress.learned(version)
-    : t.ui.progress.learnedIn(version, milliseconds(freshness_ms));
+  freshness_ms === null ? t.ui.progress.learned(version) : t.ui.progress.learnedIn(version, milliseconds(freshness_ms));
 
 export function describeRecheck({ before, after }: RecheckResult): string {
   const { progress } = t.ui;
   const now = after === null ? progress.noReply : `“${after}”`;
   if (before === undefined) return progress.now(after === null ? progress.noAnswer : now);
   if (before === after) return progress.still(now);
-  return progress.changed(
-    before === null ? progress.noReply : `“${truncate(before, BEFORE_CHARS)}”`,
-    now,
-  );
+  return progress.changed(before === null ? progress.noReply : `“${truncate(before, BEFORE_CHARS)}”`, now);
 }
 
 /** What the service writes where the curator has written nothing. */
@@ -56,11 +51,7 @@ export function describeFeedback(state: FeedbackState): string[] {
   if (state.held) return [t.ui.progress.held];
   if (state.refused !== null) return [saved, t.ui.progress.notLearned(state.refused)];
   if (!state.learned) return [saved];
-  return [
-    saved,
-    learnedIn(state.learned),
-    ...(state.recheckResult ? [describeRecheck(state.recheckResult)] : []),
-  ];
+  return [saved, learnedIn(state.learned), ...(state.recheckResult ? [describeRecheck(state.recheckResult)] : [])];
 }
 
 function describeUndo({ undo, unlearnedVersion, recheckResult }: FeedbackState): string[] {
@@ -82,13 +73,7 @@ interface ChangeState {
   sinceVersion: string | null;
 }
 
-export function describeChange({
-  done,
-  learned,
-  saved,
-  failed,
-  sinceVersion,
-}: ChangeState): string[] {
+export function describeChange({ done, learned, saved, failed, sinceVersion }: ChangeState): string[] {
   if (failed !== null) return [t.ui.progress.notSaved(failed)];
   if (!saved) return [t.ui.progress.saving];
   return sinceVersion === null ? [done] : [done, learned(sinceVersion)];

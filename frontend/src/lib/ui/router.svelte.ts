@@ -11,10 +11,7 @@ export { PAGES, type PageName };
 /** The part of `window` that the router uses, so that a test can replace it. */
 export interface BrowserWindow {
   location: { pathname: string; search: string; href: string; origin: string };
-  history: Record<
-    'pushState' | 'replaceState',
-    (data: unknown, unused: string, url: string) => void
-  >;
+  history: Record<'pushState' | 'replaceState', (data: unknown, unused: string, url: string) => void>;
   addEventListener(type: 'popstate', listener: () => void): void;
 }
 
@@ -34,8 +31,7 @@ export function hrefOf(page: PageName, model?: string | null): string {
 /** The address of a conversation that was shared by a link. */
 export const hrefOfShared = (shareId: string) => `./shared?${new URLSearchParams({ id: shareId })}`;
 
-export const hrefOfConversation = (id: string | null) =>
-  id === null ? './' : `./?${new URLSearchParams({ c: id })}`;
+export const hrefOfConversation = (id: string | null) => (id === null ? './' : `./?${new URLSearchParams({ c: id })}`);
 
 export const REPERTOIRE_TABS = ['replies', 'unanswered', 'file'] as const;
 export type RepertoireTab = (typeof REPERTOIRE_TABS)[number];
@@ -46,10 +42,7 @@ export interface RepertoireTarget {
   part?: RepertoireTab;
 }
 
-export function hrefOfRepertoire(
-  { reply, part }: RepertoireTarget,
-  model: string | null = null,
-): string {
+export function hrefOfRepertoire({ reply, part }: RepertoireTarget, model: string | null = null): string {
   const subject = {
     ...(model === null ? {} : { model }),
     ...(reply === undefined ? {} : { reply }),
@@ -151,11 +144,7 @@ export class Router {
   }
 
   /** Follow a link into the repertoire. A link between its tabs does not move the focus. */
-  followToRepertoire(
-    event: MouseEvent,
-    shown: RepertoireTarget,
-    model: string | null = this.model,
-  ) {
+  followToRepertoire(event: MouseEvent, shown: RepertoireTarget, model: string | null = this.model) {
     if (!this.claimClick(event)) return;
     this.push(hrefOfRepertoire(shown, model));
     if (shown.part === undefined) this.arrive();

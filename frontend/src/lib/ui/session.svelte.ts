@@ -79,9 +79,7 @@ export class Session implements Rights {
   needsKey = $derived(this.answer !== null && !this.mayPredict);
   /** Whether a key could allow more. A proxy that names users, and this machine, have decided already. */
   canSignIn = $derived(
-    this.answer !== null &&
-      !this.isSignedIn &&
-      (this.isVisitor || ['anonymous', 'open'].includes(this.answer.caller)),
+    this.answer !== null && !this.isSignedIn && (this.isVisitor || ['anonymous', 'open'].includes(this.answer.caller)),
   );
   /** The name of the key, or of the user that a proxy names; null for others. */
   name = $derived.by(() => {
@@ -90,9 +88,7 @@ export class Session implements Rights {
     return kind === 'key' || kind === 'user' ? name : null;
   });
   /** The user to name in requests; undefined if the service finds it out by itself. */
-  user = $derived.by(() =>
-    this.answer?.may_name_user ? this.dependencies.browserId() : undefined,
-  );
+  user = $derived.by(() => (this.answer?.may_name_user ? this.dependencies.browserId() : undefined));
 
   /** Identifies the caller, and the user whom this browser names: what is kept here belongs to one of them. null: not known yet. */
   owner = $derived.by(() => this.answer && JSON.stringify([this.answer.caller, this.user ?? null]));

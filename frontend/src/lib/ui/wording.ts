@@ -44,9 +44,7 @@ const clock = formatOf(
       hour12: false,
     }),
 );
-const shortDay = formatOf(
-  (locale) => new Intl.DateTimeFormat(locale, { month: 'short', day: 'numeric' }),
-);
+const shortDay = formatOf((locale) => new Intl.DateTimeFormat(locale, { month: 'short', day: 'numeric' }));
 const fullDay = formatOf((locale) => new Intl.DateTimeFormat(locale, { dateStyle: 'long' }));
 
 /** 12345 -> "12,345". */
@@ -70,9 +68,7 @@ export const signed = (figure: number) => `${figure < 0 ? '−' : '+'}${Math.abs
 export function moment(at: string, today = new Date()): string {
   const then = new Date(at);
   const time = clock().format(then);
-  return then.toDateString() === today.toDateString()
-    ? time
-    : `${shortDay().format(then)}, ${time}`;
+  return then.toDateString() === today.toDateString() ? time : `${shortDay().format(then)}, ${time}`;
 }
 
 const relative = formatOf((locale) => new Intl.RelativeTimeFormat(locale, { numeric: 'auto' }));
@@ -92,9 +88,7 @@ export function ago(at: string, now = new Date()): string {
   return relative().format(-Math.floor(age_s / length), unit);
 }
 
-const instants = formatOf(
-  (locale) => new Intl.DateTimeFormat(locale, { dateStyle: 'full', timeStyle: 'long' }),
-);
+const instants = formatOf((locale) => new Intl.DateTimeFormat(locale, { dateStyle: 'full', timeStyle: 'long' }));
 
 /** An instant in full, with the time zone: "Saturday, November 21, 2026 at 2:03:11 PM GMT+1". */
 export const instant = (at: string) => instants().format(new Date(at));
@@ -111,12 +105,9 @@ export function bytes(size: number): string {
 export const day = (at: string) => fullDay().format(new Date(at));
 
 const hours = formatOf(
-  (locale) =>
-    new Intl.DateTimeFormat(locale, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }),
+  (locale) => new Intl.DateTimeFormat(locale, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }),
 );
-const months = formatOf(
-  (locale) => new Intl.DateTimeFormat(locale, { month: 'short', year: 'numeric' }),
-);
+const months = formatOf((locale) => new Intl.DateTimeFormat(locale, { month: 'short', year: 'numeric' }));
 
 /** "14:00". */
 export const hourOf = (at: string) => hours().format(new Date(at));

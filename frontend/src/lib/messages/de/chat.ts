@@ -21,8 +21,7 @@ export const chat: Messages['chat'] = {
     delete: 'Löschen …',
     deleteTitle: 'Dieses Gespräch löschen?',
     deleteText: (title) => `„${title}“ wird endgültig gelöscht.`,
-    learnedStays:
-      'Was daraus gelernt wurde, bleibt. Soll auch das weg, nehmen Sie zuerst Ihre Bewertungen zurück.',
+    learnedStays: 'Was daraus gelernt wurde, bleibt. Soll auch das weg, nehmen Sie zuerst Ihre Bewertungen zurück.',
     deleted: 'Das Gespräch wurde gelöscht.',
     groups: {
       pinned: 'Angeheftet',
@@ -61,8 +60,7 @@ export const chat: Messages['chat'] = {
   welcome: {
     greeting: 'Fragen Sie mich etwas',
     teachOn: 'Ihre Bewertungen und Verbesserungen ändern meine Antworten sofort.',
-    teachReview:
-      'Sie können meine Antworten bewerten und bessere vorschlagen. Einen Vorschlag prüft erst ein Mensch.',
+    teachReview: 'Sie können meine Antworten bewerten und bessere vorschlagen. Einen Vorschlag prüft erst ein Mensch.',
     rate: 'Ihre Bewertungen ändern meine Antworten sofort.',
   },
   composer: {
@@ -93,8 +91,7 @@ export const chat: Messages['chat'] = {
   unsure: {
     guess: 'Da bin ich nicht sicher.',
     unknown: 'Das weiß ich noch nicht.',
-    noted:
-      'Das weiß ich noch nicht. Ihre Frage ist für die Menschen notiert, die diesen Chat betreuen.',
+    noted: 'Das weiß ich noch nicht. Ihre Frage ist für die Menschen notiert, die diesen Chat betreuen.',
     askToTeach: 'Das weiß ich noch nicht. Können Sie es mir beibringen?',
     noBetter: 'Ich habe keine bessere Antwort.',
     noBetterAskToTeach: 'Ich habe keine bessere Antwort. Können Sie mir eine beibringen?',
@@ -182,8 +179,7 @@ export const chat: Messages['chat'] = {
   },
   why: {
     label: 'Warum diese Antwort',
-    versions: (answered, explained) =>
-      `Beantwortet von Version ${answered}, erklärt von Version ${explained}.`,
+    versions: (answered, explained) => `Beantwortet von Version ${answered}, erklärt von Version ${explained}.`,
     settled: (reply) => `Für genau diese Frage habe ich diese Antwort gelernt: „${reply}“`,
     similar: 'Die ähnlichsten Fragen, die ich kenne',
     noneSimilar: 'Ich kenne keine ähnliche Frage.',
@@ -228,8 +224,7 @@ export const chat: Messages['chat'] = {
       stopped: 'angehalten',
       external: 'läuft in einem anderen Prozess',
       unknown: 'unbekannt',
-      noted:
-        'Das weiß ich noch nicht. Ihre Frage ist für die Menschen notiert, die diesen Chat betreuen.',
+      noted: 'Das weiß ich noch nicht. Ihre Frage ist für die Menschen notiert, die diesen Chat betreuen.',
     },
     learnedUntil: 'Gelernt bis Ereignis',
     freshness: 'Letztes Feedback brauchte',

@@ -5,8 +5,7 @@ import { plural } from '../plural';
 import type { Messages } from '..';
 
 const capital = (label: string) => label.charAt(0).toUpperCase() + label.slice(1);
-const drawings = (count: number, shown: string) =>
-  `${shown} ${count === 1 ? 'Zeichnung' : 'Zeichnungen'}`;
+const drawings = (count: number, shown: string) => `${shown} ${count === 1 ? 'Zeichnung' : 'Zeichnungen'}`;
 const shapes = (count: number, shown: string) => `${shown} ${count === 1 ? 'Form' : 'Formen'}`;
 
 export const draw: Messages['draw'] = {
@@ -31,8 +30,7 @@ export const draw: Messages['draw'] = {
     ready: 'Was zeichnest du als Nächstes?',
     readyAside: 'Ich rate, während du zeichnest.',
     knowing: 'Was möchtest du zeichnen?',
-    knowingAside: (shapes, shown, names) =>
-      `Ich kenne schon ${shown} ${shapes === 1 ? 'Form' : 'Formen'}: ${names}`,
+    knowingAside: (shapes, shown, names) => `Ich kenne schon ${shown} ${shapes === 1 ? 'Form' : 'Formen'}: ${names}`,
     thinking: 'Hm …',
     none: 'Das kenne ich noch nicht. Was ist es?',
     noneAside: 'Wähle einen Namen oder tippe einen.',
@@ -143,8 +141,7 @@ export const draw: Messages['draw'] = {
     of: (label) => `Zeichnung von ${label}`,
     taughtAt: (at) => `Beigebracht ${at}`,
     seen: 'So sehe ich sie: 8 mal 8 Felder.',
-    squares:
-      'Wo ich die Striche einer Zeichnung nicht habe, zeige ich sie so, wie ich sie sehe: 8 mal 8 Felder.',
+    squares: 'Wo ich die Striche einer Zeichnung nicht habe, zeige ich sie so, wie ich sie sehe: 8 mal 8 Felder.',
     forget: 'Diese Zeichnung vergessen',
     forgotten: (label) => `Ich habe diese Zeichnung von ${label} vergessen.`,
     more: (shown) => `${shown} weitere zeigen`,
@@ -160,8 +157,7 @@ export const draw: Messages['draw'] = {
         : `Ich vergesse alle ${shown} Zeichnungen, die du mir beigebracht hast. Das lässt sich nicht rückgängig machen.`,
     confirmOthers: 'Was andere mir beigebracht haben, bleibt.',
     confirmAction: 'Vergessen',
-    classForgotten: (label, count, shown) =>
-      `Ich habe ${drawings(count, shown)} von ${label} vergessen.`,
+    classForgotten: (label, count, shown) => `Ich habe ${drawings(count, shown)} von ${label} vergessen.`,
     forgetOthersTitle: 'Diese Zeichnung für alle vergessen?',
     forgetOthersText: 'Jemand hat sie mir beigebracht. Das lässt sich nicht rückgängig machen.',
   },
@@ -184,8 +180,7 @@ export const draw: Messages['draw'] = {
     title: 'Wie oft rate ich richtig?',
     explained:
       'Es zählt, was ich vermutet habe, bevor du mir den Namen gesagt hast. Die Linie zeigt den Anteil der richtigen Vermutungen.',
-    explainedOwn:
-      'Die erste Zeichnung mit einem neuen Namen zählt nicht: Ich kann sie nicht erraten.',
+    explainedOwn: 'Die erste Zeichnung mit einem neuen Namen zählt nicht: Ich kann sie nicht erraten.',
     firstOwn: 'Noch kein Name, den ich hätte erraten können: Alle waren mir neu.',
     explainedAll:
       'Jeder Punkt ist der Anteil der richtigen Vermutungen im neuesten Zehntel aller Zeichnungen, mindestens 20. Zurückgenommene zählen weiter mit.',

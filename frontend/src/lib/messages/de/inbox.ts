@@ -9,8 +9,7 @@ const COUNTED = {
   thumb_down: ['Daumen runter', 'Daumen runter'],
   thumb_up: ['Daumen hoch', 'Daumen hoch'],
 } as const;
-const count = (kind: keyof typeof COUNTED, count: number) =>
-  `${count} ${COUNTED[kind][count === 1 ? 0 : 1]}`;
+const count = (kind: keyof typeof COUNTED, count: number) => `${count} ${COUNTED[kind][count === 1 ? 0 : 1]}`;
 const become = (count: number) => (count === 1 ? 'wird' : 'werden');
 
 export const inbox: Messages['inbox'] = {
@@ -41,18 +40,14 @@ export const inbox: Messages['inbox'] = {
     new_reply: 'Neue Antworten',
   },
   notShown: (groups) =>
-    groups === 1
-      ? '1 weitere Gruppe wird nicht gezeigt.'
-      : `${groups} weitere Gruppen werden nicht gezeigt.`,
+    groups === 1 ? '1 weitere Gruppe wird nicht gezeigt.' : `${groups} weitere Gruppen werden nicht gezeigt.`,
   groups: 'Gruppen',
   back: 'Alle Gruppen',
   empty: {
     title: 'Alles erledigt',
     noneFor: (model) => `Für ${model} ist nichts mehr offen`,
     waitFor: (groups, model) =>
-      groups === 1
-        ? `1 Gruppe ist noch für ${model} offen.`
-        : `${groups} Gruppen sind noch für ${model} offen.`,
+      groups === 1 ? `1 Gruppe ist noch für ${model} offen.` : `${groups} Gruppen sind noch für ${model} offen.`,
     switchTo: (model) => `${model} zeigen`,
     text: 'Sobald jemand eine Antwort als falsch bewertet oder eine bessere vorschlägt, erscheint das hier. Was Sie selbst sagen, während Sie hier entscheiden dürfen, wird sofort gelernt und steht nicht hier.',
     filtered: 'Im Posteingang passt nichts dazu.',
@@ -143,13 +138,9 @@ export const inbox: Messages['inbox'] = {
   rejection: {
     wrong: {
       notLearned: (thumbs) =>
-        thumbs === 1
-          ? 'Der Daumen runter wird nicht gelernt.'
-          : 'Die Daumen runter werden nicht gelernt.',
+        thumbs === 1 ? 'Der Daumen runter wird nicht gelernt.' : 'Die Daumen runter werden nicht gelernt.',
       unlearned: (thumbs) =>
-        thumbs === 1
-          ? 'Der Daumen runter wird wieder verlernt.'
-          : 'Die Daumen runter werden wieder verlernt.',
+        thumbs === 1 ? 'Der Daumen runter wird wieder verlernt.' : 'Die Daumen runter werden wieder verlernt.',
     },
     other: {
       notLearned: 'Nichts davon wird gelernt.',
@@ -178,8 +169,7 @@ export const inbox: Messages['inbox'] = {
   mergeNone: 'Keine Antwort passt.',
   mergeUse: 'Diese Antwort verwenden',
   replyTitle: 'Was ist die richtige Antwort?',
-  replySend: (questions) =>
-    questions === 1 ? 'Diese Antwort lehren' : `Für ${questions} Fragen lehren`,
+  replySend: (questions) => (questions === 1 ? 'Diese Antwort lehren' : `Für ${questions} Fragen lehren`),
   replyStart: 'Mit einem Vorschlag beginnen',
   rejectTitle: 'Warum? Wer es geschrieben hat, kann das lesen. (freiwillig)',
   rejectSend: (what) => `${what} ablehnen`,
@@ -189,8 +179,7 @@ export const inbox: Messages['inbox'] = {
       text: 'Sobald jemand einen neuen Namen lehrt, erscheint das hier. Was Sie selbst lehren, während Sie hier entscheiden dürfen, wird sofort gelernt und steht nicht hier.',
     },
     said: 'Beispiele für diesen Namen',
-    squares:
-      'So sieht das Modell sie: 8 mal 8 Felder. Ein anderes Bild einer Zeichnung behält es nicht.',
+    squares: 'So sieht das Modell sie: 8 mal 8 Felder. Ein anderes Bild einer Zeichnung behält es nicht.',
     rejectTitle: 'Warum? Wer die Beispiele gegeben hat, kann das lesen. (freiwillig)',
     gone: 'Nicht mehr gespeichert',
     guessed: (guess) => `Der Bot hatte „${guess}“ geraten.`,
@@ -242,9 +231,7 @@ export const inbox: Messages['inbox'] = {
   added: (replies, questions) =>
     [
       ...(replies > 0 ? [replies === 1 ? '1 neue Antwort' : `${replies} neue Antworten`] : []),
-      ...(questions > 0
-        ? [questions === 1 ? '1 Beispielfrage' : `${questions} Beispielfragen`]
-        : []),
+      ...(questions > 0 ? [questions === 1 ? '1 Beispielfrage' : `${questions} Beispielfragen`] : []),
     ].join(', '),
   decidedBy: (what, who) => `${what} von ${who}`,
   undo: 'Rückgängig',
@@ -268,8 +255,7 @@ export const inbox: Messages['inbox'] = {
     send: 'einen Grund oder eine Antwort absenden',
     close: 'Schließen',
   },
-  needs:
-    'Der Posteingang ist für alle, die den Bot betreuen. Melden Sie sich mit einem Schlüssel an, der das erlaubt.',
+  needs: 'Der Posteingang ist für alle, die den Bot betreuen. Melden Sie sich mit einem Schlüssel an, der das erlaubt.',
   noModel: 'Dieses Modell gibt es hier nicht.',
   callers: {
     visitor: (name) => `Besucher ${name}`,

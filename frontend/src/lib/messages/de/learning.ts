@@ -56,9 +56,7 @@ export const learning: Messages['learning'] = {
     },
     event: (offset) => `Ereignis ${offset}`,
     place: (time, answer) =>
-      time && answer
-        ? `${time} (beurteilte Antwort ${answer})`
-        : time || `beurteilte Antwort ${answer}`,
+      time && answer ? `${time} (beurteilte Antwort ${answer})` : time || `beurteilte Antwort ${answer}`,
     falling: 'Gut, aber fallend',
     errorsGrow: 'Gut, aber mit wachsenden Fehlern',
     declining: (after, count, before, earlier, whose) =>
@@ -107,8 +105,7 @@ export const learning: Messages['learning'] = {
         `${refused} der letzten ${of} Ereignisse ${plural(refused, 'konnte', 'konnten')} nicht gelernt werden.`,
       ),
     learnerStopped: 'Der Lernprozess läuft nicht. Feedback wird aufbewahrt.',
-    learnerRestarting: (reason) =>
-      `Der Lernprozess startet neu. Feedback wird aufbewahrt. ${reason}`,
+    learnerRestarting: (reason) => `Der Lernprozess startet neu. Feedback wird aufbewahrt. ${reason}`,
     frozen: (reason) =>
       reason
         ? `Das Lernen ist angehalten (${reason}). Feedback wird aufbewahrt.`
@@ -125,8 +122,7 @@ export const learning: Messages['learning'] = {
       `Die letzten ${count} beurteilten Antworten enthalten noch welche von vor dem Zurücksetzen: ${share} der ${count} waren richtig.`,
     olderErrorsRemain: (count, mean) =>
       `Die letzten ${count} Antworten enthalten noch welche von vor dem Zurücksetzen: Ihr mittlerer Fehler ist ${mean}.`,
-    rolledBack: (version, newest) =>
-      `Zurückgesetzt: Version ${version} antwortet, Version ${newest} ist die neueste.`,
+    rolledBack: (version, newest) => `Zurückgesetzt: Version ${version} antwortet, Version ${newest} ist die neueste.`,
     sinceRollBack: (right, count) =>
       `Seit dem Zurücksetzen: ${right} von ${count} ${plural(count, 'beurteilten Antwort', 'beurteilten Antworten')} richtig.`,
     errorSinceRollBack: (error, count) =>
@@ -137,12 +133,10 @@ export const learning: Messages['learning'] = {
     driftLoss: (since) => `Seit etwa ${since} sind Fehler häufiger.`,
     driftLossOver: (since) =>
       `Von etwa ${since} an waren Fehler eine Zeit lang häufiger; sie sind wieder so selten wie davor.`,
-    driftLossBefore: (since) =>
-      `Vor dem Zurücksetzen wurden Fehler häufiger, von etwa ${since} an.`,
+    driftLossBefore: (since) => `Vor dem Zurücksetzen wurden Fehler häufiger, von etwa ${since} an.`,
     driftFeatures: (since) => `Seit etwa ${since} sind die Eingaben anders.`,
     damaged: (versions) => `Kann nicht geladen werden: Version ${versions}.`,
-    expired: (until) =>
-      `Ereignisse bis ${until} waren abgelaufen, bevor sie gelernt werden konnten.`,
+    expired: (until) => `Ereignisse bis ${until} waren abgelaufen, bevor sie gelernt werden konnten.`,
     tooFew: (rated, enough) =>
       `Ein Urteil braucht ${enough} beurteilte Antworten auf Anfragen. Bisher ${plural(rated, 'ist', 'sind')} es ${rated}.`,
     counting: (counted, of) =>
@@ -156,14 +150,9 @@ export const learning: Messages['learning'] = {
   },
   recent: {
     label: 'Antworten jetzt',
-    last: (count) =>
-      plural(count, 'Letzte beurteilte Antwort', `Letzte ${count} beurteilte Antworten`),
+    last: (count) => plural(count, 'Letzte beurteilte Antwort', `Letzte ${count} beurteilte Antworten`),
     lastError: (count) =>
-      plural(
-        count,
-        'Fehler der letzten Antwort',
-        `Mittlerer Fehler der letzten ${count} Antworten`,
-      ),
+      plural(count, 'Fehler der letzten Antwort', `Mittlerer Fehler der letzten ${count} Antworten`),
     lastOfOlder: (count, version) =>
       `${plural(count, 'Letzte beurteilte Antwort', `Letzte ${count} beurteilte Antworten`)} von Version ${version} und älteren`,
     lastErrorOfOlder: (count, version) =>
@@ -187,14 +176,11 @@ export const learning: Messages['learning'] = {
     standingHint:
       'Was die Menschen jetzt sagen: eine Bewertung je Person und Antwort, ohne geänderte und zurückgenommene. Das Repertoire und die Nutzung zählen ebenso.',
     good: (good) => `${good} gut`,
-    guessed: (count, isAll) =>
-      isAll ? `bei denselben ${count}` : `bei den ${count}, die es beurteilen`,
-    trend: (values) =>
-      `Die neuesten beurteilten Antworten in Gruppen zu 50, älteste zuerst: ${values}`,
+    guessed: (count, isAll) => (isAll ? `bei denselben ${count}` : `bei den ${count}, die es beurteilen`),
+    trend: (values) => `Die neuesten beurteilten Antworten in Gruppen zu 50, älteste zuerst: ${values}`,
     trendAll: (count) => `Alle ${count} beurteilten Antworten, je Punkt etwa 50`,
     trendNewest: (count) => `Neueste ${count} beurteilte Antworten auf Anfragen, je Punkt etwa 50`,
-    trendRolledBack: (count) =>
-      `${count} beurteilte Antworten dieser und älterer Versionen, je Punkt etwa 50`,
+    trendRolledBack: (count) => `${count} beurteilte Antworten dieser und älterer Versionen, je Punkt etwa 50`,
     from: (answer, time) => (time ? `ab Antwort ${answer} · ${time}` : `ab Antwort ${answer}`),
     to: (answer, time) => (time ? `bis Antwort ${answer} · ${time}` : `bis Antwort ${answer}`),
   },
@@ -305,8 +291,7 @@ export const learning: Messages['learning'] = {
       ),
     errorBefore: (count, error) =>
       `Der mittlere Fehler der letzten ${plural(count, 'davor beurteilten Antwort', `${count} davor beurteilten Antworten`)} war ${error}.`,
-    rightBeforeFall: (count, share) =>
-      `Vor dem Abfall waren ${share} von ${count} beurteilten Antworten richtig.`,
+    rightBeforeFall: (count, share) => `Vor dem Abfall waren ${share} von ${count} beurteilten Antworten richtig.`,
     errorBeforeRise: (count, error) =>
       `Bevor die Fehler größer wurden, war der mittlere Fehler von ${count} beurteilten Antworten ${error}.`,
     rollBackStop: 'Auch das Lernen anhalten, damit es dabei bleibt',
@@ -325,8 +310,7 @@ export const learning: Messages['learning'] = {
     ],
     freezeAction: 'Anhalten',
     rolledBack: (version) => `Version ${version} antwortet jetzt.`,
-    rolledBackStopped: (version) =>
-      `Version ${version} antwortet jetzt. Das Lernen ist angehalten.`,
+    rolledBackStopped: (version) => `Version ${version} antwortet jetzt. Das Lernen ist angehalten.`,
     frozen: 'Das Lernen ist angehalten.',
     resumeTitle: 'Weiter lernen?',
     resumeText: (version) => [
@@ -338,8 +322,7 @@ export const learning: Messages['learning'] = {
     title: 'Betrieb',
     guardTitle: 'Der Wächter hat die Live-Version zurückgesetzt',
     guardText: (version, at) => `Version ${version} antwortet seit ${at}.`,
-    decide: (since) =>
-      `Das Lernen ist angehalten, bis Sie über das Feedback seit ${since} entscheiden.`,
+    decide: (since) => `Das Lernen ist angehalten, bis Sie über das Feedback seit ${since} entscheiden.`,
     drop: 'Dieses Feedback verwerfen',
     dropTitle: 'Dieses Feedback verwerfen?',
     dropText: (since) => [
@@ -348,11 +331,8 @@ export const learning: Messages['learning'] = {
     ],
     keep: 'Trotzdem lernen',
     keepTitle: 'Dieses Feedback lernen?',
-    keepText: (since) => [
-      `Alles Feedback seit ${since} wird gelernt, und die neueste Version geht wieder live.`,
-    ],
-    frozen: (at, reason) =>
-      reason ? `Angehalten seit ${at}: ${reason}.` : `Angehalten seit ${at}.`,
+    keepText: (since) => [`Alles Feedback seit ${since} wird gelernt, und die neueste Version geht wieder live.`],
+    frozen: (at, reason) => (reason ? `Angehalten seit ${at}: ${reason}.` : `Angehalten seit ${at}.`),
     frozenNote: 'Feedback wird aufbewahrt und gelernt, sobald Sie fortfahren.',
     resume: 'Weiter lernen',
     reason: 'Lernen anhalten. Warum? (freiwillig)',
@@ -378,11 +358,7 @@ export const learning: Messages['learning'] = {
     comparing: 'Beide Versionen antworten …',
     summary: (changed, shown, of) =>
       changed === 0
-        ? plural(
-            of,
-            'Die einzige Frage bekommt dieselbe Antwort.',
-            `Alle ${of} Fragen bekommen dieselbe Antwort.`,
-          )
+        ? plural(of, 'Die einzige Frage bekommt dieselbe Antwort.', `Alle ${of} Fragen bekommen dieselbe Antwort.`)
         : `${shown} von ${of} ${plural(of, 'Frage', 'Fragen')} ${plural(changed, 'bekommt', 'bekommen')} eine andere Antwort.`,
     none: 'Noch keine Frage wurde aufgezeichnet.',
     between: (since, version) => `Version ${since} → ${version}`,
@@ -447,8 +423,7 @@ export const learning: Messages['learning'] = {
     tuned: (name) => `Ein mit Korrekturen abgestimmter Encoder ist in Gebrauch: ${name}.`,
     untried: 'Noch keine Abstimmung wurde versucht.',
     last: (at) => `Letzte Abstimmung, ${at}:`,
-    result: (before, count, after) =>
-      `${before} von ${count} gelehrten Fragen vorher richtig, ${after} nachher;`,
+    result: (before, count, after) => `${before} von ${count} gelehrten Fragen vorher richtig, ${after} nachher;`,
     adopted: 'besser, also übernommen.',
     kept: 'nicht deutlich besser, also blieb alles, wie es war.',
     ended: 'sie endete, bevor sie beurteilt werden konnte.',

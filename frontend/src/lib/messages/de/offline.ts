@@ -11,19 +11,15 @@ export const offline: Messages['offline'] = {
   noAnswers: 'Antworten gibt es erst wieder mit Verbindung.',
   keeps: 'Was Sie beibringen, wird aufgehoben und dann gesendet.',
   needsTeaching: 'Bewerten und benennen kann das nur, wer auch beibringen darf.',
-  waits: (count, shown) =>
-    `${shown} ${plural(count, 'Eintrag wartet', 'Einträge warten')} auf das Senden.`,
-  namesWait: (count, shown) =>
-    `${shown} ${plural(count, 'Name wartet', 'Namen warten')} auf das Senden.`,
-  sending: (count, shown) =>
-    `${shown} ${plural(count, 'Eintrag wird', 'Einträge werden')} gesendet …`,
+  waits: (count, shown) => `${shown} ${plural(count, 'Eintrag wartet', 'Einträge warten')} auf das Senden.`,
+  namesWait: (count, shown) => `${shown} ${plural(count, 'Name wartet', 'Namen warten')} auf das Senden.`,
+  sending: (count, shown) => `${shown} ${plural(count, 'Eintrag wird', 'Einträge werden')} gesendet …`,
   sent: (parts) => `Gesendet: ${parts}.`,
   learned: (shown) => `${shown} gelernt`,
   held: (shown) => `${shown} zuerst zu prüfen`,
   refusedOf: (shown) => `${shown} nicht gelernt`,
   retracted: (shown) => `${shown} zurückgenommen`,
-  refused: (count, shown) =>
-    `${shown} ${plural(count, 'Eintrag wurde', 'Einträge wurden')} nicht angenommen.`,
+  refused: (count, shown) => `${shown} ${plural(count, 'Eintrag wurde', 'Einträge wurden')} nicht angenommen.`,
   ofOthers: (count, shown) =>
     `${shown} ${plural(count, 'Eintrag', 'Einträge')} eines anderen Kontos in diesem Browser ${plural(count, 'wartet', 'warten')}, bis sich dieses Konto anmeldet.`,
   deleteOfOthers: 'Löschen, was von einem anderen Konto wartet',
@@ -58,8 +54,7 @@ export const offline: Messages['offline'] = {
     text: 'Ohne den Server vergleicht dieser Browser nur Wörter. Mit einem Text-Encoder findet er die richtige Antwort auch auf eine anders formulierte Frage.',
     switch: 'Fragen auf diesem Gerät nach ihrer Bedeutung lesen',
     size: (shown) => `Lädt einmal ${shown} herunter.`,
-    kept: (shown) =>
-      `${shown} bleiben in diesem Browser, bis Sie es ausschalten oder sich abmelden.`,
+    kept: (shown) => `${shown} bleiben in diesem Browser, bis Sie es ausschalten oder sich abmelden.`,
     until: 'Der Encoder bleibt in diesem Browser, bis Sie es ausschalten oder sich abmelden.',
     downloading: (done, total) => `Wird heruntergeladen: ${done} von ${total}`,
     starting: 'Der Encoder wird gestartet …',
@@ -72,10 +67,8 @@ export const offline: Messages['offline'] = {
     problems: {
       lost: 'Die Verbindung ist abgebrochen. Das Herunterladen geht weiter, sobald sie wieder da ist.',
       damaged: 'Eine Datei kam beschädigt an und wurde gelöscht.',
-      no_room:
-        'Dieser Browser hat keinen Platz dafür. Schaffen Sie Platz, oder schalten Sie es wieder aus.',
-      not_allowed:
-        'Sie dürfen den Text-Encoder nicht laden. Melden Sie sich an, oder fragen Sie den Betreiber.',
+      no_room: 'Dieser Browser hat keinen Platz dafür. Schaffen Sie Platz, oder schalten Sie es wieder aus.',
+      not_allowed: 'Sie dürfen den Text-Encoder nicht laden. Melden Sie sich an, oder fragen Sie den Betreiber.',
       too_large: 'Der Text-Encoder ist zu groß für diesen Browser.',
       failed: 'Der Text-Encoder kann in diesem Browser jetzt nicht verwendet werden.',
     },

@@ -22,8 +22,7 @@ export const repertoire: Messages['repertoire'] = {
   search: 'Antworten und ihre Beispielfragen durchsuchen',
   show: 'Anzeigen',
   filters: { all: 'alle', given: 'aktiv', retired: 'stillgelegt', never_right: 'nie richtig' },
-  neverRightNote:
-    'Jede davon wurde jedes Mal als falsch bewertet. Die am häufigsten bewerteten stehen oben.',
+  neverRightNote: 'Jede davon wurde jedes Mal als falsch bewertet. Die am häufigsten bewerteten stehen oben.',
   sort: 'Sortieren',
   orders: {
     listed: 'Wie hinzugefügt',
@@ -84,33 +83,28 @@ export const repertoire: Messages['repertoire'] = {
     restored: 'wiederhergestellt',
     noLongerGiven: (version) => `wird seit Version ${version} nicht mehr gegeben`,
     givenAgain: (version) => `wird seit Version ${version} wieder gegeben`,
-    taught: (count, shown) =>
-      count === 1 ? 'für 1 Frage beigebracht' : `für ${shown} Fragen beigebracht`,
+    taught: (count, shown) => (count === 1 ? 'für 1 Frage beigebracht' : `für ${shown} Fragen beigebracht`),
     imported: (file) => `aus ${file} importiert`,
   },
 
   unanswered: 'Fragen ohne Antwort',
-  unansweredNote:
-    'Fragen der letzten Zeit, die noch keine Antwort bekommen. Ähnliche Fragen stehen zusammen.',
+  unansweredNote: 'Fragen der letzten Zeit, die noch keine Antwort bekommen. Ähnliche Fragen stehen zusammen.',
   allAnswered: 'Jede Frage der letzten Zeit bekommt eine Antwort.',
   group: (question) => `„${question}“ und ähnliche Fragen`,
   asked: (count, shown) => (count === 1 ? '' : `${mal(count, shown)}, zuletzt`),
   showFewer: 'Weniger anzeigen',
   showAll: (count, shown) => (count === 1 ? '1 Frage anzeigen' : `Alle ${shown} Fragen anzeigen`),
   taught: (reply) => `Antwort beigebracht: „${reply}“`,
-  whatReply:
-    'Wie soll die Antwort lauten? Schreiben Sie eine, oder suchen Sie unter den vorhandenen',
+  whatReply: 'Wie soll die Antwort lauten? Schreiben Sie eine, oder suchen Sie unter den vorhandenen',
   suggested: 'Vorgeschlagene Antworten:',
   found: 'Antworten mit diesen Wörtern:',
   foundRetired: 'stillgelegt; das Beibringen stellt sie wieder her',
-  teach: (count, shown) =>
-    count === 1 ? 'Diese Antwort beibringen' : `Für alle ${shown} Fragen beibringen`,
+  teach: (count, shown) => (count === 1 ? 'Diese Antwort beibringen' : `Für alle ${shown} Fragen beibringen`),
   suggestionsWait: (count, shown) =>
     count === 1 ? '1 Vorschlag wartet im Posteingang' : `${shown} Vorschläge warten im Posteingang`,
   giveReply: 'Antwort geben',
   dismiss: 'Verwerfen',
-  dismissHint:
-    'Spam oder nicht unser Thema. Es kommt wieder, wenn fünf weitere Menschen danach fragen.',
+  dismissHint: 'Spam oder nicht unser Thema. Es kommt wieder, wenn fünf weitere Menschen danach fragen.',
 
   file: {
     export: 'Export',
@@ -144,25 +138,19 @@ export const repertoire: Messages['repertoire'] = {
       error_value: (line, _, about) => `Zeile ${line}: Zelle ${about} zeigt einen Fehler.`,
       number_format: (line, _, about) =>
         `Zeile ${line}: Zelle ${about} zeigt eine Zahl in einem Format, das nicht gelesen wird. Machen Sie daraus Text.`,
-      no_column: (line, _, about) =>
-        `Zeile ${line}: Zelle ${about} hat einen Wert, aber ihre Spalte hat keinen Namen.`,
+      no_column: (line, _, about) => `Zeile ${line}: Zelle ${about} hat einen Wert, aber ihre Spalte hat keinen Namen.`,
       missing: (line, where) => `Zeile ${line}: ${where} fehlt.`,
       unknown_field: (line, where) =>
         `Zeile ${line}: ${where} ist kein bekanntes Feld. Bekannt sind „id“, „text“, „examples“ und „active“.`,
       not_text: (line, where) => `Zeile ${line}: ${where} muss Text in Anführungszeichen sein.`,
-      not_list: (line, where) =>
-        `Zeile ${line}: ${where} muss eine Liste in eckigen Klammern sein.`,
+      not_list: (line, where) => `Zeile ${line}: ${where} muss eine Liste in eckigen Klammern sein.`,
       not_boolean: (line, where) => `Zeile ${line}: ${where} muss true oder false sein.`,
-      not_id: (line, where) =>
-        `Zeile ${line}: ${where} muss aus 1 bis 128 Zeichen ohne „#“ und „/“ bestehen.`,
+      not_id: (line, where) => `Zeile ${line}: ${where} muss aus 1 bis 128 Zeichen ohne „#“ und „/“ bestehen.`,
       not_valid: (line, where) => `Zeile ${line}: ${where} hat einen Wert, der nicht möglich ist.`,
       no_text: (line, where) => `Zeile ${line}: ${where} ist leer.`,
-      too_long: (line, where, about) =>
-        `Zeile ${line}: ${where} ist zu lang. Möglich sind höchstens ${about} Zeichen.`,
-      text_taken: (line, _, about) =>
-        `Zeile ${line}: Die Antwort „${about}“ hat diesen Text schon.`,
-      second_text: (line, _, about) =>
-        `Zeile ${line}: Zeile ${about} gibt derselben „id“ einen anderen Text.`,
+      too_long: (line, where, about) => `Zeile ${line}: ${where} ist zu lang. Möglich sind höchstens ${about} Zeichen.`,
+      text_taken: (line, _, about) => `Zeile ${line}: Die Antwort „${about}“ hat diesen Text schon.`,
+      second_text: (line, _, about) => `Zeile ${line}: Zeile ${about} gibt derselben „id“ einen anderen Text.`,
     },
     shared: (example, reply, line) =>
       line === null
@@ -171,15 +159,12 @@ export const repertoire: Messages['repertoire'] = {
     sharedCount: (count, shown) =>
       `${shown} ${count === 1 ? 'Beispiel gehört' : 'Beispiele gehören'} zu zwei Antworten. Das letzte zählt.`,
     before: (text) => `vorher: ${text}`,
-    newExamples: (count, shown) =>
-      `${shown} ${count === 1 ? 'neue Beispielfrage' : 'neue Beispielfragen'}`,
+    newExamples: (count, shown) => `${shown} ${count === 1 ? 'neue Beispielfrage' : 'neue Beispielfragen'}`,
     retired: 'stillgelegt',
     restored: 'wiederhergestellt',
     firstLines: (shown, all) => `Die ersten ${shown} von ${all} Zeilen werden gezeigt.`,
     skip: (count, shown) =>
-      count === 1
-        ? 'Die ungültige Zeile überspringen'
-        : `Die ${shown} ungültigen Zeilen überspringen`,
+      count === 1 ? 'Die ungültige Zeile überspringen' : `Die ${shown} ungültigen Zeilen überspringen`,
     importLines: (count, shown) => `${shown} ${count === 1 ? 'Zeile' : 'Zeilen'} importieren`,
   },
 };

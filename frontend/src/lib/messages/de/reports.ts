@@ -14,11 +14,9 @@ export const reports: Messages['reports'] = {
   },
   own: {
     title: (model) => `Bericht über ${model}`,
-    empty: (model) =>
-      `${model} hat noch keine Rückmeldungen. Nach der ersten Bewertung erscheint hier ein Bericht.`,
+    empty: (model) => `${model} hat noch keine Rückmeldungen. Nach der ersten Bewertung erscheint hier ein Bericht.`,
     made: (until, at) => `Bis Ereignis ${until}, erstellt ${at}.`,
-    newer: (count, shown) =>
-      `Seitdem ${shown} ${plural(count, 'neues Ereignis', 'neue Ereignisse')}.`,
+    newer: (count, shown) => `Seitdem ${shown} ${plural(count, 'neues Ereignis', 'neue Ereignisse')}.`,
     show: 'Anzeigen',
     make: 'Bericht erstellen',
     makeNew: 'Neuen Bericht erstellen',
@@ -45,8 +43,7 @@ export const reports: Messages['reports'] = {
     sent: (share) => `${share} gesendet`,
     writing: 'Datei wird gespeichert …',
     progress: (name) => `Hochladen von ${name}`,
-    tooLarge: (name, size, limit) =>
-      `${name} hat ${size}. Dieser Dienst nimmt Logs bis ${limit} an.`,
+    tooLarge: (name, size, limit) => `${name} hat ${size}. Dieser Dienst nimmt Logs bis ${limit} an.`,
   },
   columns: {
     title: 'Spalten, die gelesen werden',
@@ -59,8 +56,7 @@ export const reports: Messages['reports'] = {
     none: 'Wählen Sie mindestens eine Spalte: Ohne Spalten lässt sich nichts vorhersagen.',
     dropped: (kind) => `${kind}: wird nicht gelesen, wie Sie es wählten`,
     treated: (kind, treatment, reason) => `${kind}: ${treatment}; ${reason}`,
-    textBeside:
-      'Text: wird neben anderen Spalten ausgelassen. Soll er gelesen werden, wählen Sie alle anderen ab.',
+    textBeside: 'Text: wird neben anderen Spalten ausgelassen. Soll er gelesen werden, wählen Sie alle anderen ab.',
     kinds: {
       number: 'Zahl',
       category: 'Kategorie',
@@ -98,8 +94,7 @@ export const reports: Messages['reports'] = {
   },
   preview: {
     title: 'Das haben wir erkannt',
-    table: (format, columns, rows) =>
-      `${format}-Tabelle, ${columns} ${plural(columns, 'Spalte', 'Spalten')}${rows}.`,
+    table: (format, columns, rows) => `${format}-Tabelle, ${columns} ${plural(columns, 'Spalte', 'Spalten')}${rows}.`,
     lines: (rows) => `Beispiele mit Eingabe und Label${rows}.`,
     service: (model, kind, rows) => `Log eines Dienstes, Modell ${model} (${kind})${rows}.`,
     text: (format, rows) => `${format}${rows}.`,
@@ -119,8 +114,7 @@ export const reports: Messages['reports'] = {
     },
     refused:
       'Markierte Zeilen sind nicht verwendbar. Berichtigen Sie sie, oder überspringen Sie ungültige Zeilen unter „Optionen“.',
-    openQuote:
-      'Ein Anführungszeichen ist nicht geschlossen; alles, was in der Datei darauf folgt, ist eine Zelle.',
+    openQuote: 'Ein Anführungszeichen ist nicht geschlossen; alles, was in der Datei darauf folgt, ist eine Zelle.',
   },
   list: {
     title: 'Ausgewertete Logs',
@@ -146,8 +140,7 @@ export const reports: Messages['reports'] = {
     none: 'Wählen Sie links einen Bericht aus, oder legen Sie dort ein Log ab.',
     making: (model) => `Der Bericht über ${model} wird erstellt`,
     gone: 'Diese Auswertung gibt es nicht mehr. Nur die neuesten werden aufbewahrt.',
-    oldGone: (until) =>
-      `Den Bericht bis Ereignis ${until} gibt es nicht mehr. Sie sehen den neuesten.`,
+    oldGone: (until) => `Den Bericht bis Ereignis ${until} gibt es nicht mehr. Sie sehen den neuesten.`,
     done: (name) => `Die Auswertung von ${name} ist fertig.`,
     ended: (name) => `${name} konnte nicht ausgewertet werden.`,
     whatNext:
@@ -156,12 +149,9 @@ export const reports: Messages['reports'] = {
   refused: {
     empty: 'Die Datei ist leer.',
     tooLarge: (limit) => `Die Datei ist zu groß. Dieser Dienst nimmt Logs bis ${limit} an.`,
-    labelMissing:
-      'Diese Datei ist eine Tabelle. Nennen Sie die Spalte, die vorhergesagt werden soll.',
-    columnMissing: (column, columns) =>
-      `Die Datei hat keine Spalte „${column}“. Sie hat: ${columns}.`,
-    line: (line, problem) =>
-      line === null ? `Eine Zeile ${problem}.` : `Zeile ${line} ${problem}.`,
+    labelMissing: 'Diese Datei ist eine Tabelle. Nennen Sie die Spalte, die vorhergesagt werden soll.',
+    columnMissing: (column, columns) => `Die Datei hat keine Spalte „${column}“. Sie hat: ${columns}.`,
+    line: (line, problem) => (line === null ? `Eine Zeile ${problem}.` : `Zeile ${line} ${problem}.`),
     moreLines: (count, shown) =>
       count === 1
         ? 'Mindestens 1 weitere Zeile ist ebenfalls unbrauchbar.'
@@ -178,16 +168,14 @@ export const reports: Messages['reports'] = {
       bad_header: 'ist kein Kopf eines Logs dieses Dienstes; exportieren Sie das Log neu',
       no_header: 'ist kein Kopf: Das Log beginnt ohne einen; exportieren Sie es neu',
       unknown_line: 'ist von einer Art, die diese Version nicht kennt',
-      wrong_field:
-        'hat ein Feld nicht, das Zeilen eines Logs haben, oder einen falschen Wert darin',
+      wrong_field: 'hat ein Feld nicht, das Zeilen eines Logs haben, oder einen falschen Wert darin',
       contradiction: 'widerspricht einer früheren Zeile, die gilt',
       out_of_order: 'hat eine Stelle, die nicht auf die vorige folgt',
       other_log: 'beginnt ein weiteres Log; senden Sie jedes Log für sich',
       cut_off: 'ist abgeschnitten: Die Datei endet mitten darin',
       other: 'ist unbrauchbar',
     },
-    columnTwice: (column) =>
-      `Die Datei hat die Spalte „${column}“ mehr als einmal. Benennen Sie alle bis auf eine um.`,
+    columnTwice: (column) => `Die Datei hat die Spalte „${column}“ mehr als einmal. Benennen Sie alle bis auf eine um.`,
     columnUnusable: (column) =>
       `Die Spalte „${column}“ enthält weder Zahlen noch Texte, Datumsangaben oder Listen von Zahlen. Lassen Sie sie unter „Spalten“ weg.`,
     lineTooLong: (limit) => `Die Datei hat eine Zeile von mehr als ${limit}.`,
@@ -197,8 +185,7 @@ export const reports: Messages['reports'] = {
       'Die Datei kann nicht gelesen werden. Vielleicht hat sie ein anderes Format, als ihr Name sagt, oder sie ist beschädigt.',
     cutOff: 'Die komprimierte Datei ist unvollständig: Sie endet mittendrin.',
     withoutRows: 'Die Datei hat keine Zeilen.',
-    otherRelease:
-      'Das Log wurde von einer anderen Version exportiert. Exportieren Sie es noch einmal.',
+    otherRelease: 'Das Log wurde von einer anderen Version exportiert. Exportieren Sie es noch einmal.',
     waiting: (count) =>
       plural(
         count,
@@ -210,8 +197,7 @@ export const reports: Messages['reports'] = {
   progress: {
     of: (name) => `Fortschritt von ${name}`,
     waiting: (ahead) => (ahead === 0 ? 'Beginnt gleich' : `Wartet: ${ahead} davor`),
-    events: (done, total) =>
-      `${done} von etwa ${total} ${plural(total, 'Ereignis', 'Ereignissen')}`,
+    events: (done, total) => `${done} von etwa ${total} ${plural(total, 'Ereignis', 'Ereignissen')}`,
     perSecond: (speed) => `${speed} pro Sekunde`,
     left: (time) => `noch etwa ${time}`,
     estimating: 'Restzeit wird geschätzt …',

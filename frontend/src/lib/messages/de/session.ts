@@ -12,11 +12,9 @@ export const session: Messages['session'] = {
   signOut: 'Abmelden',
   close: 'Schließen',
   private: 'Dieser Dienst ist nicht öffentlich. Sie brauchen einen Schlüssel.',
-  wrongKey:
-    'Dieser Schlüssel gilt nicht. Prüfen Sie, ob Zeichen fehlen; er kann auch abgelaufen sein.',
+  wrongKey: 'Dieser Schlüssel gilt nicht. Prüfen Sie, ob Zeichen fehlen; er kann auch abgelaufen sein.',
   tooMany: 'Zu viele Versuche. Versuchen Sie es später noch einmal.',
-  tooManyUntil: (seconds) =>
-    `Zu viele Versuche. Versuchen Sie es in ${seconds} Sekunden noch einmal.`,
+  tooManyUntil: (seconds) => `Zu viele Versuche. Versuchen Sie es in ${seconds} Sekunden noch einmal.`,
   needs: (what) => `${what}: nur mit einem Schlüssel mit dem Recht`,
   scopes: {
     predict: 'Fragen stellen',

@@ -90,24 +90,20 @@ export const ui: Messages['ui'] = {
     lossRose: (since) => `seit Ereignis ${since} waren mehr Antworten falsch als davor`,
     lossRoseBy: (since, before, after, window) =>
       `${after} der letzten ${window} Antworten waren falsch; bis Ereignis ${since} waren es ${before}`,
-    processEnded: (status, seconds) =>
-      `er endete mit Status ${status}; nächster Start in ${seconds} s`,
-    processNotStarted: (error, seconds) =>
-      `er kann nicht gestartet werden: ${error}; nächster Start in ${seconds} s`,
+    processEnded: (status, seconds) => `er endete mit Status ${status}; nächster Start in ${seconds} s`,
+    processNotStarted: (error, seconds) => `er kann nicht gestartet werden: ${error}; nächster Start in ${seconds} s`,
     logEndsEarly: (head, until) =>
       `das Log endet bei Ereignis ${head}, das Modell hatte aber bis ${until} gelernt: Die Datenbank ist älter als die Versionen oder eine andere`,
     logHasOtherEvents: (until) =>
       `das Log hat bis ${until} andere Ereignisse, als das Modell gelernt hatte: Die Datenbank ist älter als die Versionen oder eine andere`,
   },
   banner: {
-    paused:
-      'Das Lernen macht Pause. Das Modell antwortet weiter, und was Sie beibringen, geht nicht verloren.',
+    paused: 'Das Lernen macht Pause. Das Modell antwortet weiter, und was Sie beibringen, geht nicht verloren.',
     frozen: (reason) =>
       reason === ''
         ? 'Das Lernen ist angehalten. Das Modell antwortet weiter.'
         : `Das Lernen ist angehalten: ${reason}. Das Modell antwortet weiter.`,
-    relearning:
-      'Das Modell lernt alles noch einmal. Bis dahin können die Antworten schlechter sein.',
+    relearning: 'Das Modell lernt alles noch einmal. Bis dahin können die Antworten schlechter sein.',
   },
   missing: {
     what: (model) => `Diese Seite braucht ${model}, und dieser Dienst hat keines.`,

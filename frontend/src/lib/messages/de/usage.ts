@@ -34,8 +34,7 @@ export const usage: Messages['usage'] = {
     'Fragen mit einer Antwort, die niemand als falsch bezeichnet oder korrigiert hat. Wem nicht geholfen wurde und wer nichts sagte, zählt mit.',
   aloneCount: (answered, asked) => `${answered} von ${asked} ${plural(asked, 'Frage', 'Fragen')}`,
   corrected: 'Korrigiert',
-  correctedHint:
-    'Fragen, auf die jemand eine bessere Antwort gegeben hat, oder eine, wo es keine gab.',
+  correctedHint: 'Fragen, auf die jemand eine bessere Antwort gegeben hat, oder eine, wo es keine gab.',
   overTime: 'Zufriedenheit im Verlauf',
   likely: 'wahrscheinliche Spanne',
   questionsOverTime: 'Fragen im Verlauf',
@@ -73,8 +72,7 @@ export const usage: Messages['usage'] = {
     delivered: (at) => `Zuletzt zugestellt: ${at}`,
     never: 'Noch keine Benachrichtigung zugestellt',
     failed: (at, error) => `Fehlgeschlagen ${at}: ${error}`,
-    waiting: (count, text) =>
-      `${text} ${plural(count, 'Benachrichtigung wartet', 'Benachrichtigungen warten')}`,
+    waiting: (count, text) => `${text} ${plural(count, 'Benachrichtigung wartet', 'Benachrichtigungen warten')}`,
     test: 'Test senden',
     testing: 'Wird gesendet …',
     accepted: (endpoint) => `${endpoint} hat den Test angenommen.`,

@@ -60,8 +60,7 @@ export const chat = {
   welcome: {
     greeting: 'Ask me something',
     teachOn: 'Your ratings and corrections change my answers within moments.',
-    teachReview:
-      'You can rate my replies and suggest better ones. A person checks a suggestion before I use it.',
+    teachReview: 'You can rate my replies and suggest better ones. A person checks a suggestion before I use it.',
     rate: 'Your ratings change my answers within moments.',
   },
   composer: {

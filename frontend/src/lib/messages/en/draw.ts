@@ -3,8 +3,7 @@
 import { plural } from '../plural';
 
 const capital = (label: string) => label.charAt(0).toUpperCase() + label.slice(1);
-const drawings = (count: number, shown: string) =>
-  `${shown} ${count === 1 ? 'drawing' : 'drawings'}`;
+const drawings = (count: number, shown: string) => `${shown} ${count === 1 ? 'drawing' : 'drawings'}`;
 const shapes = (count: number, shown: string) => `${shown} ${count === 1 ? 'shape' : 'shapes'}`;
 
 export const draw = {
@@ -42,8 +41,7 @@ export const draw = {
     likely: (label: string) => `${capital(label)}?`,
     likelyAside: (chance: string) => `I think so: ${chance} sure.`,
     few: (label: string) => `${capital(label)}?`,
-    fewAside: (seen: number) =>
-      `I think so, but I have seen only ${seen === 1 ? 'one' : 'two'} so far.`,
+    fewAside: (seen: number) => `I think so, but I have seen only ${seen === 1 ? 'one' : 'two'} so far.`,
     unlike: (label: string) => `New to me. Perhaps ${label}?`,
     unlikeAside: 'It looks unlike every drawing that I know. What is it?',
     bestAside: 'That is my best guess.',
@@ -56,8 +54,7 @@ export const draw = {
     onlyAside: 'I know nothing else yet. Is it new?',
     right: 'I guessed it!',
     rightAside: (label: string) => `${capital(label)} it is.`,
-    rightHeldAside: (label: string) =>
-      `${capital(label)} it is. Your drawing is sent for checking.`,
+    rightHeldAside: (label: string) => `${capital(label)} it is. Your drawing is sent for checking.`,
     wrong: (label: string) => `${capital(label)}. Got it!`,
     wrongAside: (guess: string) => `I had guessed ${guess}.`,
     fresh: (label: string) => `${capital(label)}. Got it!`,
@@ -158,8 +155,7 @@ export const draw = {
         : `I forget all ${shown} drawings that you taught me. This cannot be undone.`,
     confirmOthers: 'What others taught me stays.',
     confirmAction: 'Forget',
-    classForgotten: (label: string, count: number, shown: string) =>
-      `I forgot ${drawings(count, shown)} of ${label}.`,
+    classForgotten: (label: string, count: number, shown: string) => `I forgot ${drawings(count, shown)} of ${label}.`,
     forgetOthersTitle: 'Forget this drawing for everybody?',
     forgetOthersText: 'Somebody taught it to me. This cannot be undone.',
   },

@@ -42,8 +42,7 @@ export const inbox = {
     thumb_down: 'Thumbs down',
     new_reply: 'New replies',
   },
-  notShown: (groups: number) =>
-    groups === 1 ? '1 more group is not shown.' : `${groups} more groups are not shown.`,
+  notShown: (groups: number) => (groups === 1 ? '1 more group is not shown.' : `${groups} more groups are not shown.`),
   groups: 'Groups',
   back: 'All groups',
   empty: {
@@ -61,8 +60,7 @@ export const inbox = {
   examples,
   modelWaiting: (model: string, groups: number) => `${model} (${groups} waiting)`,
   groupGone: 'This group is not open any more.',
-  judged: (answer: string, isRight: boolean) =>
-    isRight ? `“${answer}” was right` : `“${answer}” was wrong`,
+  judged: (answer: string, isRight: boolean) => (isRight ? `“${answer}” was right` : `“${answer}” was wrong`),
   selectAll: 'Select all',
   selectNone: 'Select none',
   times: (count: number) => (count === 1 ? 'asked once' : `${count} times`),
@@ -111,8 +109,7 @@ export const inbox = {
   actions: {
     approve: 'Approve',
     agree: (isOne: boolean): string => (isOne ? 'Agree: it was wrong' : 'Agree: they were wrong'),
-    disagree: (isOne: boolean): string =>
-      isOne ? 'No, the reply was right' : 'No, the replies were right',
+    disagree: (isOne: boolean): string => (isOne ? 'No, the reply was right' : 'No, the replies were right'),
     isRight: 'Agree: it was right',
     useReply: 'Use this reply',
     keepReply: 'Keep this reply',
@@ -175,8 +172,7 @@ export const inbox = {
   mergeNone: 'No replies match.',
   mergeUse: 'Use this reply',
   replyTitle: 'What is the right reply?',
-  replySend: (questions: number) =>
-    questions === 1 ? 'Teach this reply' : `Teach it for ${questions} questions`,
+  replySend: (questions: number) => (questions === 1 ? 'Teach this reply' : `Teach it for ${questions} questions`),
   replyStart: 'Start from a suggestion',
   rejectTitle: 'Why? The people who wrote it can read this. (optional)',
   rejectSend: (what: string) => `Reject ${what}`,
@@ -208,16 +204,14 @@ export const inbox = {
         examples: `Approved: “${title}” (${examples(count)})`,
         mixed: `Approved: “${title}” (${items(count)})`,
       })[matter],
-    merge: (count: number, _: Matter, title: string) =>
-      `Reply chosen: “${title}” (${items(count)})`,
+    merge: (count: number, _: Matter, title: string) => `Reply chosen: “${title}” (${items(count)})`,
     reply: (_count: number, _: Matter, title: string) => `Reply taught: “${title}”`,
     reject: (count: number, matter: Matter, title: string) =>
       matter === 'wrong'
         ? `The reply was right, and does not count as wrong: “${title}”`
         : `Rejected: “${title}” (${matter === 'examples' ? examples(count) : items(count)})`,
     rejectAll: (count: number, who: string) => `Rejected: ${items(count)} of ${who}`,
-    dismiss: (count: number) =>
-      count === 1 ? '1 question dismissed' : `${count} questions dismissed`,
+    dismiss: (count: number) => (count === 1 ? '1 question dismissed' : `${count} questions dismissed`),
     undone: 'Taken back. It is in the inbox again.',
     additionUndone: 'Taken back. The bot does not use it any more.',
     gone: 'It was withdrawn meanwhile.',
@@ -242,9 +236,7 @@ export const inbox = {
   added: (replies: number, questions: number) =>
     [
       ...(replies > 0 ? [replies === 1 ? '1 new reply' : `${replies} new replies`] : []),
-      ...(questions > 0
-        ? [questions === 1 ? '1 example question' : `${questions} example questions`]
-        : []),
+      ...(questions > 0 ? [questions === 1 ? '1 example question' : `${questions} example questions`] : []),
     ].join(', '),
   decidedBy: (what: string, who: string) => `${what} by ${who}`,
   undo: 'Undo',

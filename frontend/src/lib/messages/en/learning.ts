@@ -8,8 +8,7 @@ export const learning = {
     error: 'Mean error',
     note: 'Every answer is judged before the model may learn from it. Dashed, for comparison: two ways of guessing blindly.',
     moving: (count: string) => `Moving average of ${count} judged answers:`,
-    span: (first: string, last: string, time: string) =>
-      `answers ${first}–${last}${time && ` · ${time}`}`,
+    span: (first: string, last: string, time: string) => `answers ${first}–${last}${time && ` · ${time}`}`,
     fall: 'the fall begins',
     marks: 'what happened',
     versionTick: 'version went live',
@@ -95,18 +94,11 @@ export const learning = {
     rejected: (since: string, reason: string) =>
       `nothing learned since ${since} goes live, because the gate refuses it: ${reason}.`,
     refused: (refused: string, of: string) =>
-      plural(
-        of,
-        'the only event could not be learned.',
-        `${refused} of the last ${of} events could not be learned.`,
-      ),
+      plural(of, 'the only event could not be learned.', `${refused} of the last ${of} events could not be learned.`),
     learnerStopped: 'the learner is not running. Feedback is kept.',
-    learnerRestarting: (reason: string) =>
-      `the learner is starting again. Feedback is kept. ${reason}`,
+    learnerRestarting: (reason: string) => `the learner is starting again. Feedback is kept. ${reason}`,
     frozen: (reason: string) =>
-      reason
-        ? `learning is stopped (${reason}). Feedback is kept.`
-        : 'learning is stopped. Feedback is kept.',
+      reason ? `learning is stopped (${reason}). Feedback is kept.` : 'learning is stopped. Feedback is kept.',
     learningAgain: (reason: string) => `the model is learning its log again: ${reason}.`,
     behind: (events: string, waiting: string) =>
       plural(
@@ -132,8 +124,7 @@ export const learning = {
     driftLoss: (since: string) => `errors became more frequent since about ${since}.`,
     driftLossOver: (since: string) =>
       `errors were more frequent for a while from about ${since}; they are as rare as before.`,
-    driftLossBefore: (since: string) =>
-      `before the roll back, errors became more frequent from about ${since}.`,
+    driftLossBefore: (since: string) => `before the roll back, errors became more frequent from about ${since}.`,
     driftFeatures: (since: string) => `the inputs changed since about ${since}.`,
     damaged: (versions: string) => `cannot be loaded: version ${versions}.`,
     expired: (until: string) => `events up to ${until} expired before they could be learned.`,
@@ -151,8 +142,7 @@ export const learning = {
   recent: {
     label: 'Answers now',
     last: (count: string) => plural(count, 'Last judged answer', `Last ${count} judged answers`),
-    lastError: (count: string) =>
-      plural(count, 'Error of the last answer', `Mean error of the last ${count} answers`),
+    lastError: (count: string) => plural(count, 'Error of the last answer', `Mean error of the last ${count} answers`),
     lastOfOlder: (count: string, version: string) =>
       `Last ${count} judged ${plural(count, 'answer', 'answers')} of version ${version} and older`,
     lastErrorOfOlder: (count: string, version: string) =>
@@ -177,17 +167,13 @@ export const learning = {
     standingHint:
       'What people say now: one rating for each person and answer, without those that were changed or taken back. The repertoire and the use count the same.',
     good: (good: string) => `${good} good`,
-    guessed: (count: string, isAll: boolean) =>
-      isAll ? `on the same ${count}` : `on the ${count} that judge it`,
+    guessed: (count: string, isAll: boolean) => (isAll ? `on the same ${count}` : `on the ${count} that judge it`),
     trend: (values: string) => `The newest judged answers in groups of 50, oldest first: ${values}`,
     trendAll: (count: string) => `All ${count} judged answers, about 50 a point`,
     trendNewest: (count: string) => `Newest ${count} judged answers to requests, about 50 a point`,
-    trendRolledBack: (count: string) =>
-      `${count} judged answers of this version and older ones, about 50 a point`,
-    from: (answer: string, time: string) =>
-      time ? `from answer ${answer} · ${time}` : `from answer ${answer}`,
-    to: (answer: string, time: string) =>
-      time ? `to answer ${answer} · ${time}` : `to answer ${answer}`,
+    trendRolledBack: (count: string) => `${count} judged answers of this version and older ones, about 50 a point`,
+    from: (answer: string, time: string) => (time ? `from answer ${answer} · ${time}` : `from answer ${answer}`),
+    to: (answer: string, time: string) => (time ? `to answer ${answer} · ${time}` : `to answer ${answer}`),
   },
   learner: {
     label: 'Current status',
@@ -245,8 +231,7 @@ export const learning = {
       features: 'the inputs changed',
       class: (name: string) => `“${name}” was missed more often`,
     },
-    older: (count: number, shown: string) =>
-      `${shown} earlier ${plural(count, 'change', 'changes')}`,
+    older: (count: number, shown: string) => `${shown} earlier ${plural(count, 'change', 'changes')}`,
   },
   versions: {
     title: 'Versions',
@@ -308,9 +293,7 @@ export const learning = {
     ],
     goForwardAction: 'Go forward',
     freezeTitle: 'Stop learning?',
-    freezeText: [
-      'The model goes on answering and learns nothing until you resume. Feedback is kept and learned then.',
-    ],
+    freezeText: ['The model goes on answering and learns nothing until you resume. Feedback is kept and learned then.'],
     freezeAction: 'Stop',
     rolledBack: (version: string) => `Version ${version} answers now.`,
     rolledBackStopped: (version: string) => `Version ${version} answers now. Learning is stopped.`,
@@ -324,10 +307,8 @@ export const learning = {
   operate: {
     title: 'Operator controls',
     guardTitle: 'The guard rolled back the live version',
-    guardText: (version: string, at: string) =>
-      `Version ${version} has been answering since ${at}.`,
-    decide: (since: string) =>
-      `Learning is stopped until you decide about the feedback since ${since}.`,
+    guardText: (version: string, at: string) => `Version ${version} has been answering since ${at}.`,
+    decide: (since: string) => `Learning is stopped until you decide about the feedback since ${since}.`,
     drop: 'Drop this feedback',
     dropTitle: 'Drop this feedback?',
     dropText: (since: string) => [
@@ -336,11 +317,8 @@ export const learning = {
     ],
     keep: 'Learn it anyway',
     keepTitle: 'Learn this feedback?',
-    keepText: (since: string) => [
-      `All feedback since ${since} is learned, and the newest version goes live again.`,
-    ],
-    frozen: (at: string, reason: string) =>
-      reason ? `Stopped since ${at}: ${reason}.` : `Stopped since ${at}.`,
+    keepText: (since: string) => [`All feedback since ${since} is learned, and the newest version goes live again.`],
+    frozen: (at: string, reason: string) => (reason ? `Stopped since ${at}: ${reason}.` : `Stopped since ${at}.`),
     frozenNote: 'Feedback is kept, and learned once you resume.',
     resume: 'Resume learning',
     reason: 'Stop learning. Why? (optional)',
@@ -366,11 +344,7 @@ export const learning = {
     comparing: 'Both versions are answering…',
     summary: (changed: number, shown: string, of: string) =>
       changed === 0
-        ? plural(
-            of,
-            'The only question gets the same answer.',
-            `All ${of} questions get the same answer.`,
-          )
+        ? plural(of, 'The only question gets the same answer.', `All ${of} questions get the same answer.`)
         : `${shown} of ${of} ${plural(of, 'question', 'questions')} ${plural(changed, 'gets', 'get')} another answer.`,
     none: 'No question was recorded yet.',
     between: (since: string, version: string) => `Version ${since} → ${version}`,
@@ -378,8 +352,7 @@ export const learning = {
       `${shown} ${plural(count, 'is', 'are')} now what the newest rating calls right`,
     worse: (count: number, shown: string) =>
       `${shown} ${plural(count, 'was', 'were')}, and ${plural(count, 'is', 'are')} not any more`,
-    unwanted: (count: number, shown: string) =>
-      `${shown} got a 👎, and ${plural(count, 'is', 'are')} no longer given`,
+    unwanted: (count: number, shown: string) => `${shown} got a 👎, and ${plural(count, 'is', 'are')} no longer given`,
     unknown: (count: string) => `${count} without a rating that decides`,
     ofTheFall: (since: string) =>
       `The ratings since ${since} count here too. If they are what is wrong, “right” means little: compare the answers themselves.`,

@@ -9,27 +9,22 @@ export const offline = {
   noAnswers: 'There are no answers until it is back.',
   keeps: 'What you teach is kept, and sent then.',
   needsTeaching: 'Only those who may teach can rate or name what it answers.',
-  waits: (count: number, shown: string) =>
-    `${shown} ${plural(count, 'entry waits', 'entries wait')} to be sent.`,
-  namesWait: (count: number, shown: string) =>
-    `${shown} ${plural(count, 'name waits', 'names wait')} to be sent.`,
-  sending: (count: number, shown: string) =>
-    `Sending ${shown} ${plural(count, 'entry', 'entries')} …`,
+  waits: (count: number, shown: string) => `${shown} ${plural(count, 'entry waits', 'entries wait')} to be sent.`,
+  namesWait: (count: number, shown: string) => `${shown} ${plural(count, 'name waits', 'names wait')} to be sent.`,
+  sending: (count: number, shown: string) => `Sending ${shown} ${plural(count, 'entry', 'entries')} …`,
   sent: (parts: string) => `Sent: ${parts}.`,
   learned: (shown: string) => `${shown} learned`,
   held: (shown: string) => `${shown} to be checked first`,
   refusedOf: (shown: string) => `${shown} not learned`,
   retracted: (shown: string) => `${shown} taken back`,
-  refused: (count: number, shown: string) =>
-    `${shown} ${plural(count, 'entry was', 'entries were')} not accepted.`,
+  refused: (count: number, shown: string) => `${shown} ${plural(count, 'entry was', 'entries were')} not accepted.`,
   ofOthers: (count: number, shown: string) =>
     `${shown} ${plural(count, 'entry', 'entries')} of another account in this browser ${plural(count, 'waits', 'wait')} until that account signs in.`,
   deleteOfOthers: 'Delete what waits of another account',
   deleteTitle: 'Delete the entries of another account?',
   deleteText: (count: number, shown: string) =>
     `${shown} ${plural(count, 'entry was', 'entries were')} not sent yet and ${plural(count, 'is', 'are')} lost then: nobody learns from ${plural(count, 'it', 'them')}. What else this browser keeps for that account is deleted as well.`,
-  deleteAction: (count: number, shown: string) =>
-    `Delete ${shown} ${plural(count, 'entry', 'entries')}`,
+  deleteAction: (count: number, shown: string) => `Delete ${shown} ${plural(count, 'entry', 'entries')}`,
   deleteFailed: 'This browser did not delete the entries. Try again.',
   noRoom: 'This browser has no room to keep the newest version.',
   tooLarge: 'The newest version is too large to keep in this browser.',

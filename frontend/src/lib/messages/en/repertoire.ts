@@ -1,7 +1,6 @@
 import { plural } from '../plural';
 const times = (count: number, shown: string) => `${shown} ${plural(count, 'time', 'times')}`;
-const examples = (count: number, shown: string) =>
-  `${shown} ${plural(count, 'example question', 'example questions')}`;
+const examples = (count: number, shown: string) => `${shown} ${plural(count, 'example question', 'example questions')}`;
 
 export const repertoire = {
   title: 'Repertoire',
@@ -38,8 +37,7 @@ export const repertoire = {
   examples,
   notRated: 'not rated yet',
   neverRight: (rated: number, shown: string) => `rated ${times(rated, shown)}, never right`,
-  right: (right: string, rated: number, shown: string) =>
-    `right ${right} of ${times(rated, shown)}`,
+  right: (right: string, rated: number, shown: string) => `right ${right} of ${times(rated, shown)}`,
   showMore: (left: string) => `Show more (${left} left)`,
 
   /* One reply */
@@ -51,8 +49,7 @@ export const repertoire = {
   copy: 'Copy the reply',
   retire: 'Retire',
   retireTitle: 'Retire this reply?',
-  retireText:
-    'Nobody gets this reply any more. What was learned about it is kept, and you can restore it.',
+  retireText: 'Nobody gets this reply any more. What was learned about it is kept, and you can restore it.',
   retired: 'Reply retired',
   restore: 'Restore',
   isRetired: 'retired: not given',
@@ -72,8 +69,7 @@ export const repertoire = {
   noFeedbackOfYours: 'No feedback of yours yet.',
   verdict: (right: boolean): string => (right ? 'right' : 'wrong'),
   takeBack: 'Take back',
-  takeBackOf: (verdict: string, question: string) =>
-    `Take back the rating “${verdict}” of “${question}”`,
+  takeBackOf: (verdict: string, question: string) => `Take back the rating “${verdict}” of “${question}”`,
 
   /* A new reply */
   newReply: 'New reply',
@@ -90,8 +86,7 @@ export const repertoire = {
     restored: 'restored',
     noLongerGiven: (version: string) => `no longer given since version ${version}`,
     givenAgain: (version: string) => `given again since version ${version}`,
-    taught: (count: number, shown: string) =>
-      `taught to ${shown} ${plural(count, 'question', 'questions')}`,
+    taught: (count: number, shown: string) => `taught to ${shown} ${plural(count, 'question', 'questions')}`,
     imported: (file: string) => `imported from ${file}`,
   },
 
@@ -102,15 +97,13 @@ export const repertoire = {
   group: (question: string) => `“${question}” and similar questions`,
   asked: (count: number, shown: string) => (count === 1 ? '' : `${times(count, shown)}, last`),
   showFewer: 'Show fewer',
-  showAll: (count: number, shown: string) =>
-    `Show all ${shown} ${plural(count, 'question', 'questions')}`,
+  showAll: (count: number, shown: string) => `Show all ${shown} ${plural(count, 'question', 'questions')}`,
   taught: (reply: string) => `Reply taught: “${reply}”`,
   whatReply: 'What should the reply be? Write one or search existing replies',
   suggested: 'Suggested replies:',
   found: 'Replies with these words:',
   foundRetired: 'retired; teaching restores it',
-  teach: (count: number, shown: string) =>
-    count === 1 ? 'Teach this reply' : `Teach all ${shown} questions`,
+  teach: (count: number, shown: string) => (count === 1 ? 'Teach this reply' : `Teach all ${shown} questions`),
   suggestionsWait: (count: number, shown: string) =>
     `${shown} ${plural(count, 'suggestion waits', 'suggestions wait')} in the inbox`,
   giveReply: 'Give a reply',
@@ -134,13 +127,11 @@ export const repertoire = {
     checking: (name: string) => `Checking ${name}…`,
     changes: (name: string) => `Changes in ${name}`,
     effects: { new: 'new', changed: 'changed', unchanged: 'unchanged', invalid: 'invalid' },
-    sheets: (sheet: string, others: string) =>
-      `The sheet “${sheet}” was read. Not read: ${others}.`,
+    sheets: (sheet: string, others: string) => `The sheet “${sheet}” was read. Not read: ${others}.`,
     byLine: 'Changes by line',
     line: 'Line',
     change: 'Change',
-    field: (name: string, entry: string | null) =>
-      entry === null ? `“${name}”` : `Entry ${entry} of “${name}”`,
+    field: (name: string, entry: string | null) => (entry === null ? `“${name}”` : `Entry ${entry} of “${name}”`),
     /* line: its number. where: a field, as above. about: what the service names beside it. */
     problems: {
       not_json: (line: string) => `Line ${line} is not JSON.`,
@@ -150,8 +141,7 @@ export const repertoire = {
         `Line ${line}: the number of cells has to be ${about}, as in the first line of the file.`,
       formula_without_value: (line: string, _: string, about: string) =>
         `Line ${line}: the formula in cell ${about} was never computed. Open the file in a spreadsheet and save it.`,
-      error_value: (line: string, _: string, about: string) =>
-        `Line ${line}: cell ${about} shows an error.`,
+      error_value: (line: string, _: string, about: string) => `Line ${line}: cell ${about} shows an error.`,
       number_format: (line: string, _: string, about: string) =>
         `Line ${line}: cell ${about} shows a number in a format that is not read. Make it text.`,
       no_column: (line: string, _: string, about: string) =>
@@ -159,16 +149,12 @@ export const repertoire = {
       missing: (line: string, where: string) => `Line ${line}: ${where} is missing.`,
       unknown_field: (line: string, where: string) =>
         `Line ${line}: ${where} is not a known field. Known are “id”, “text”, “examples” and “active”.`,
-      not_text: (line: string, where: string) =>
-        `Line ${line}: ${where} has to be text in quotation marks.`,
-      not_list: (line: string, where: string) =>
-        `Line ${line}: ${where} has to be a list in square brackets.`,
-      not_boolean: (line: string, where: string) =>
-        `Line ${line}: ${where} has to be true or false.`,
+      not_text: (line: string, where: string) => `Line ${line}: ${where} has to be text in quotation marks.`,
+      not_list: (line: string, where: string) => `Line ${line}: ${where} has to be a list in square brackets.`,
+      not_boolean: (line: string, where: string) => `Line ${line}: ${where} has to be true or false.`,
       not_id: (line: string, where: string) =>
         `Line ${line}: ${where} has to be 1 to 128 characters without “#” and “/”.`,
-      not_valid: (line: string, where: string) =>
-        `Line ${line}: ${where} has a value that is not possible.`,
+      not_valid: (line: string, where: string) => `Line ${line}: ${where} has a value that is not possible.`,
       no_text: (line: string, where: string) => `Line ${line}: ${where} is empty.`,
       too_long: (line: string, where: string, about: string) =>
         `Line ${line}: ${where} is too long. At most ${about} characters are possible.`,
@@ -189,9 +175,7 @@ export const repertoire = {
     retired: 'retired',
     restored: 'restored',
     firstLines: (shown: string, all: string) => `The first ${shown} of ${all} lines are shown.`,
-    skip: (count: number, shown: string) =>
-      count === 1 ? 'Skip the invalid line' : `Skip the ${shown} invalid lines`,
-    importLines: (count: number, shown: string) =>
-      `Import ${shown} ${plural(count, 'line', 'lines')}`,
+    skip: (count: number, shown: string) => (count === 1 ? 'Skip the invalid line' : `Skip the ${shown} invalid lines`),
+    importLines: (count: number, shown: string) => `Import ${shown} ${plural(count, 'line', 'lines')}`,
   },
 };

@@ -14,11 +14,9 @@ export const reports = {
   },
   own: {
     title: (model: string) => `Report on ${model}`,
-    empty: (model: string) =>
-      `${model} has no feedback yet. A report appears here after the first rating.`,
+    empty: (model: string) => `${model} has no feedback yet. A report appears here after the first rating.`,
     made: (until: string, at: string) => `Up to event ${until}, made ${at}.`,
-    newer: (count: number, shown: string) =>
-      `${shown} new ${plural(count, 'event', 'events')} since then.`,
+    newer: (count: number, shown: string) => `${shown} new ${plural(count, 'event', 'events')} since then.`,
     show: 'Show',
     make: 'Make the report',
     makeNew: 'Make a new report',
@@ -59,8 +57,7 @@ export const reports = {
     tooLarge: 'The columns of this file are recognised after the upload.',
     none: 'Tick at least one column: without any, nothing can be predicted.',
     dropped: (kind: string) => `${kind}: not read, as you chose`,
-    treated: (kind: string, treatment: string, reason: string) =>
-      `${kind}: ${treatment}; ${reason}`,
+    treated: (kind: string, treatment: string, reason: string) => `${kind}: ${treatment}; ${reason}`,
     textBeside: 'Text: left out beside other columns. To read it, untick all others.',
     kinds: {
       number: 'Number',
@@ -102,8 +99,7 @@ export const reports = {
     table: (format: string, columns: number, rows: string) =>
       `${format} table, ${columns} ${plural(columns, 'column', 'columns')}${rows}.`,
     lines: (rows: string) => `Examples with an input and a label${rows}.`,
-    service: (model: string, kind: string, rows: string) =>
-      `Log of a service, model ${model} (${kind})${rows}.`,
+    service: (model: string, kind: string, rows: string) => `Log of a service, model ${model} (${kind})${rows}.`,
     text: (format: string, rows: string) => `${format}${rows}.`,
     closed: (format: string) => `${format}. It is read after the upload.`,
     unknown: 'The beginning of this file could not be read here. The service will try.',
@@ -125,8 +121,7 @@ export const reports = {
   list: {
     title: 'Replayed logs',
     none: 'Logs that you replay are listed here.',
-    about: (size: string, at: string, models: string) =>
-      `${size}, ${at}${models === '' ? '' : `, on ${models}`}`,
+    about: (size: string, at: string, models: string) => `${size}, ${at}${models === '' ? '' : `, on ${models}`}`,
     more: (name: string) => `Actions for ${name}`,
     cancel: (name: string) => `Cancel ${name}`,
     cancelled: (name: string) => `Cancelled. Nothing of ${name} was kept.`,
@@ -147,8 +142,7 @@ export const reports = {
     none: 'Choose a report on the left, or drop a log there.',
     making: (model: string) => `The report on ${model} is being made`,
     gone: 'This replay no longer exists. Only the newest are kept.',
-    oldGone: (until: string) =>
-      `The report up to event ${until} no longer exists. The newest is shown.`,
+    oldGone: (until: string) => `The report up to event ${until} no longer exists. The newest is shown.`,
     done: (name: string) => `The replay of ${name} is done.`,
     ended: (name: string) => `${name} could not be replayed.`,
     whatNext: 'Correct the file, or allow invalid lines in the options, and send it again.',
@@ -156,13 +150,10 @@ export const reports = {
   /** Why an uploaded log was refused. problems: by the words of the service. */
   refused: {
     empty: 'The file is empty.',
-    tooLarge: (limit: string) =>
-      `The file is too large. This service takes logs of at most ${limit}.`,
+    tooLarge: (limit: string) => `The file is too large. This service takes logs of at most ${limit}.`,
     labelMissing: 'This file is a table. Name the column that should be predicted.',
-    columnMissing: (column: string, columns: string) =>
-      `The file has no column “${column}”. It has: ${columns}.`,
-    line: (line: string | null, problem: string) =>
-      line === null ? `A line ${problem}.` : `Line ${line} ${problem}.`,
+    columnMissing: (column: string, columns: string) => `The file has no column “${column}”. It has: ${columns}.`,
+    line: (line: string | null, problem: string) => (line === null ? `A line ${problem}.` : `Line ${line} ${problem}.`),
     moreLines: (count: number, shown: string) =>
       count === 1
         ? 'At least 1 further line cannot be used either.'
@@ -186,15 +177,13 @@ export const reports = {
       cut_off: 'is cut off: the file ends in the middle of it',
       other: 'cannot be used',
     } as Record<string, string>,
-    columnTwice: (column: string) =>
-      `The file has the column “${column}” more than once. Rename all but one.`,
+    columnTwice: (column: string) => `The file has the column “${column}” more than once. Rename all but one.`,
     columnUnusable: (column: string) =>
       `The column “${column}” holds no numbers, texts, dates or lists of numbers. Leave it out under Columns.`,
     lineTooLong: (limit: string) => `The file has a line of more than ${limit}.`,
     unpacksTooLarge: (limit: string) => `Unpacked, the file has more than ${limit}.`,
     unpacksTooFar: (ratio: string) => `Unpacked, the file is more than ${ratio} times as large.`,
-    unreadable:
-      'The file cannot be read. It may have another format than its name says, or it is damaged.',
+    unreadable: 'The file cannot be read. It may have another format than its name says, or it is damaged.',
     cutOff: 'The compressed file is incomplete: it ends in the middle.',
     withoutRows: 'The file has no rows.',
     otherRelease: 'The log was exported by another release. Export it again.',
@@ -209,18 +198,14 @@ export const reports = {
   progress: {
     of: (name: string) => `Progress of ${name}`,
     waiting: (ahead: number) =>
-      ahead === 0
-        ? 'Starts in a moment'
-        : `Waiting: ${ahead} ${plural(ahead, 'comes', 'come')} first`,
-    events: (done: string, total: string) =>
-      `${done} of about ${total} ${plural(total, 'event', 'events')}`,
+      ahead === 0 ? 'Starts in a moment' : `Waiting: ${ahead} ${plural(ahead, 'comes', 'come')} first`,
+    events: (done: string, total: string) => `${done} of about ${total} ${plural(total, 'event', 'events')}`,
     perSecond: (speed: string) => `${speed} per second`,
     left: (time: string) => `about ${time} left`,
     estimating: 'estimating the time left…',
     seconds: (count: number) => `${count} ${plural(count, 'second', 'seconds')}`,
     minutes: (count: number) => `${count} min`,
-    hours: (hours: number, minutes: number) =>
-      minutes === 0 ? `${hours} h` : `${hours} h ${minutes} min`,
+    hours: (hours: number, minutes: number) => (minutes === 0 ? `${hours} h` : `${hours} h ${minutes} min`),
     steps: {
       'waiting for its turn': 'Waiting',
       starting: 'Loading what replays the log',

@@ -51,8 +51,7 @@ export const ui = {
   },
   counts: {
     replies: (count: number, shown: string) => `${shown} ${plural(count, 'reply', 'replies')}`,
-    questions: (count: number, shown: string) =>
-      `${shown} ${plural(count, 'question', 'questions')}`,
+    questions: (count: number, shown: string) => `${shown} ${plural(count, 'question', 'questions')}`,
   },
   progress: {
     saving: 'saving…',
@@ -93,10 +92,8 @@ export const ui = {
     lossRose: (since: string) => `more answers were wrong since event ${since} than before`,
     lossRoseBy: (since: string, before: string, after: string, window: string) =>
       `${after} of the last ${window} answers were wrong; up to event ${since} it was ${before}`,
-    processEnded: (status: string, seconds: string) =>
-      `it ended with status ${status}; next start in ${seconds} s`,
-    processNotStarted: (error: string, seconds: string) =>
-      `it cannot be started: ${error}; next start in ${seconds} s`,
+    processEnded: (status: string, seconds: string) => `it ended with status ${status}; next start in ${seconds} s`,
+    processNotStarted: (error: string, seconds: string) => `it cannot be started: ${error}; next start in ${seconds} s`,
     logEndsEarly: (head: string, until: string) =>
       `the log ends at event ${head}, but the model had learned until ${until}: the database is older than the versions, or another one`,
     logHasOtherEvents: (until: string) =>
@@ -115,8 +112,7 @@ export const ui = {
     what: (model: string) => `This page needs ${model}, and this service has none.`,
     how: 'To add one, put these lines into online.toml and start the service again:',
     ask: 'Ask the people who run this service.',
-    noModel: (name: string, known: string) =>
-      `There is no model called “${name}”. This service has: ${known}.`,
+    noModel: (name: string, known: string) => `There is no model called “${name}”. This service has: ${known}.`,
   },
   problems: {
     noAnswer: 'The server does not answer. Try again in a moment.',

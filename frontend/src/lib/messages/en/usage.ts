@@ -32,8 +32,7 @@ export const usage = {
   alone: 'Answered without staff',
   aloneHint:
     'Questions that got an answer which nobody has called wrong or corrected. People who were not helped and said nothing count as helped.',
-  aloneCount: (answered: string, asked: string) =>
-    `${answered} of ${asked} ${plural(asked, 'question', 'questions')}`,
+  aloneCount: (answered: string, asked: string) => `${answered} of ${asked} ${plural(asked, 'question', 'questions')}`,
   corrected: 'Corrected',
   correctedHint: 'Questions for which somebody gave a better answer, or one where there was none.',
   overTime: 'Satisfaction over time',
@@ -73,8 +72,7 @@ export const usage = {
     delivered: (at: string) => `Last delivered ${at}`,
     never: 'No alert was delivered yet',
     failed: (at: string, error: string) => `Failed ${at}: ${error}`,
-    waiting: (count: number, text: string) =>
-      `${text} ${plural(count, 'alert waits', 'alerts wait')}`,
+    waiting: (count: number, text: string) => `${text} ${plural(count, 'alert waits', 'alerts wait')}`,
     test: 'Send a test',
     testing: 'Sending…',
     accepted: (endpoint: string) => `${endpoint} accepted the test.`,
