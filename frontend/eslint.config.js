@@ -5,6 +5,8 @@ import svelte from 'eslint-plugin-svelte';
 import globals from 'globals';
 import ts from 'typescript-eslint';
 
+const SERVICE_URL = String.raw`/(^|\u002F)(v1|healthz|readyz)(\u002F|$)/`; // a selector ends at a slash
+const REQUESTS = ['fetch', 'EventSource', 'XMLHttpRequest'];
 const unsafe = ['argument', 'assignment', 'call', 'member-access', 'return'];
 
 export default ts.config(
@@ -25,6 +27,22 @@ export default ts.config(
       'svelte/prefer-svelte-reactivity': 'off',
     },
   },
+  {
+    // The widget, which is loaded alone, and a package that others install have requests of their own.
+    files: ['src/**', 'widget/**'],
+    ignores: ['src/lib/api/**', 'widget/service.ts'],
+    rules: {
+      'no-restricted-syntax': [
+        'error',
+        ...[`Literal[value=${SERVICE_URL}]`, `TemplateElement[value.raw=${SERVICE_URL}]`].map((selector) => ({
+          selector,
+          message: 'Only src/lib/api (and widget/service.ts) knows a URL of the service.',
+        })),
+      ],
+      'no-restricted-globals': ['error', ...REQUESTS.map((name) => ({ name, message: 'Use src/lib/http.ts.' }))],
+    },
+  },
+  { files: ['src/lib/http.ts', 'src/worker.ts'], rules: { 'no-restricted-globals': 'off' } },
   {
     files: ['**/*.svelte', '**/*.svelte.ts'],
     languageOptions: { parserOptions: { parser: ts.parser } },

@@ -1,15 +1,8 @@
 import { expect, test, vi } from 'vitest';
-import {
-  ApiError,
-  createDrawApi,
-  FileTooLarge,
-  isUnreachable,
-  learnerDeltaApi,
-  learnerFileApi,
-  queueApi,
-  sessionApi,
-  watchConnection,
-} from '../src/lib/api';
+import { ApiError, FileTooLarge, isUnreachable, watchConnection } from '../src/lib/http';
+import { sessionApi } from '../src/lib/api/session';
+import { learnerDeltaApi, learnerFileApi, queueApi } from '../src/lib/api/offline';
+import { createDrawApi } from '../src/lib/api/draw';
 
 /** What a request fails with where the network answers this, and what is reported about the connection. */
 async function requestTo(answer: Response) {

@@ -1,6 +1,8 @@
 /* An in-memory service for tests. It learns, fails and sends events when a test calls for it. */
 
-import { ApiError, type Api, type OperatorApi } from '../src/lib/api';
+import { ApiError } from '../src/lib/http';
+import type { OperatorApi } from '../src/lib/api/learning';
+import type { Api } from '../src/lib/api/chat';
 import { Conversation } from '../src/lib/chat/conversation.svelte';
 import type { ServerEvent, SetAside } from '../src/lib/ui/events';
 import { LiveStatus } from '../src/lib/ui/live_status.svelte';

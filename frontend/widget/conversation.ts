@@ -17,7 +17,7 @@ import type {
 } from '../src/lib/schema';
 import type { Messages } from './messages';
 import type { WidgetEvents, WidgetReply } from './public_types';
-import { ServiceError, type Service, type Teaching } from './service';
+import { pathOf, ServiceError, type Service, type Teaching } from './service';
 
 const MAX_PREVIOUS = 5; // questions before, which the service reads a follow-up with
 const MAX_CHIPS = 3;
@@ -98,7 +98,7 @@ export class Conversation {
 
   constructor(private context: Context) {
     this.id = context.store.load();
-    this.path = `v1/models/${encodeURIComponent(context.model)}`;
+    this.path = pathOf(context.model);
   }
 
   /** Show what was said on the page before. */

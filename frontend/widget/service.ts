@@ -28,6 +28,9 @@ export class ServiceError extends Error {
   }
 }
 
+/** The path of a model in the service. */
+export const pathOf = (model: string) => `v1/models/${encodeURIComponent(model)}`;
+
 /** Where the token is kept: the storage of the page's origin, or nowhere where a browser forbids it. */
 export interface TokenStore {
   load(): string | null;

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { ApiError, type DrawApi } from '../../src/lib/api';
+import { ApiError } from '../../src/lib/http';
+import type { DrawApi } from '../../src/lib/api/draw';
 import { DrawSession } from '../../src/lib/draw/draw_session.svelte';
 import { Sketches } from '../../src/lib/draw/sketches';
 import type { Guess, ClassInfo, PredictRequest, PredictResponse, TaughtClass } from '../../src/lib/schema';

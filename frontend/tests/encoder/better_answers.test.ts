@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ApiError, NO_ANSWER } from '../../src/lib/api';
+import { ApiError, NO_ANSWER } from '../../src/lib/http';
 import { DamagedFile } from '../../packages/text-encoder/src';
 import type { BetterAnswers } from '../../src/lib/encoder/better_answers.svelte';
 import { PreparedEncoder } from '../../src/lib/encoder/prepared';

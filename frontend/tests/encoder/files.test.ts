@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ApiError } from '../../src/lib/api';
+import { ApiError } from '../../src/lib/http';
 import { NotWanted } from '../../src/lib/encoder/files';
 import { ADDRESS, openScene } from './scene';
 

@@ -1,6 +1,6 @@
 /* A browser that keeps files, a service that sends them, and an encoder that counts letters. */
 
-import { ApiError, NO_ANSWER } from '../../src/lib/api';
+import { ApiError, NO_ANSWER } from '../../src/lib/http';
 import { hash } from '../../packages/text-encoder/src';
 import { BetterAnswers, type RunningEncoder } from '../../src/lib/encoder/better_answers.svelte';
 import { EncoderFiles, type WantedFile } from '../../src/lib/encoder/files';

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { ApiError, type InboxApi, type InboxQuery } from '../../src/lib/api';
+import { ApiError } from '../../src/lib/http';
+import { mergeByScore, type InboxApi, type InboxQuery } from '../../src/lib/api/inbox';
 import { nameCaller } from '../../src/lib/inbox/callers';
 import { describeApproval, describeRejection, namesOf, suggestionsOf, wordsOf } from '../../src/lib/inbox/effect';
 import { Inbox } from '../../src/lib/inbox/inbox.svelte';
 import { countInboxes, InboxCounter } from '../../src/lib/inbox/inbox_count.svelte';
-import { mergeByScore } from '../../src/lib/inbox/likely';
 import { keyActionFor, keyOf } from '../../src/lib/inbox/keys';
 import { drawingOf, titleOf, titleOfDecision } from '../../src/lib/inbox/titles';
 import { t } from '../../src/lib/messages';

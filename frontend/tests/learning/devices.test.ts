@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { DevicesApi } from '../../src/lib/api';
+import type { DevicesApi } from '../../src/lib/api/learning';
 import { Devices, listOn, usedShare } from '../../src/lib/learning/devices.svelte';
 import type { DevicesAnswer, DeviceState, ModelPlace } from '../../src/lib/schema';
 

@@ -1,6 +1,6 @@
 import { minute } from '../../src/lib/ui/wording';
 import { expect, test } from 'vitest';
-import type { LearningApi } from '../../src/lib/api';
+import type { LearningApi } from '../../src/lib/api/learning';
 import { Learning } from '../../src/lib/learning/learning.svelte';
 import type { Curve, Drift, DriftChange, Health, Refusals } from '../../src/lib/schema';
 import { FakeApi, FakeOperatorApi, NO_CURVE, settle } from '../fake';

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { ApiError, type UsageApi, type UsageRange } from '../../src/lib/api';
+import { ApiError } from '../../src/lib/http';
+import type { UsageApi, UsageRange } from '../../src/lib/api/learning';
 import { Alerts } from '../../src/lib/learning/alerts.svelte';
 import { localDay, questionsAsCsv, spansAsCsv, unitOf, Usage } from '../../src/lib/learning/usage.svelte';
 import type { AlertsAnswer, TopQuestion, TopQuestions, UsageAnswer, UsageSpan, UsageUnit } from '../../src/lib/schema';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type DrawApi } from '../../src/lib/api';
+import type { DrawApi } from '../../src/lib/api/draw';
 import { createOfflineDrawApi } from '../../src/lib/offline/draw_api';
 import type { Guess, Taught, TaughtExample } from '../../src/lib/schema';
 import { openOffline } from './scene.svelte';

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { ApiError, type Api } from '../../src/lib/api';
+import { ApiError } from '../../src/lib/http';
+import type { Api } from '../../src/lib/api/chat';
 import { DeviceApi } from '../../src/lib/chat/device_api';
 import { FeedbackQueue } from '../../src/lib/offline/feedback';
 import { LocalModel } from '../../src/lib/offline/local_model.svelte';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { ApiError, FileTooLarge } from '../../src/lib/api';
-import { LocalModel, type ExportedFile, type LocalLearner } from '../../src/lib/offline/local_model.svelte';
+import { ApiError, FileTooLarge, type ExportedFile } from '../../src/lib/http';
+import { LocalModel, type LocalLearner } from '../../src/lib/offline/local_model.svelte';
 import type { LocalExample } from '../../src/lib/offline/store';
 import { settle } from '../fake';
 import { named, openBrowser, openCaller } from './scene.svelte';

@@ -1,5 +1,5 @@
 import { afterAll, expect, test, vi } from 'vitest';
-import type { Api } from '../../src/lib/api';
+import type { Api } from '../../src/lib/api/chat';
 import { OpenedOffline } from '../../src/lib/offline/opened.svelte';
 import { Connection } from '../../src/lib/ui/connection.svelte';
 import type { Session } from '../../src/lib/ui/session.svelte';

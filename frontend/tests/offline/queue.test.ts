@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ApiError } from '../../src/lib/api';
+import { ApiError } from '../../src/lib/http';
 import { MAX_ITEMS, QueueFull } from '../../src/lib/offline/queue.svelte';
 import type { QueuedItem } from '../../src/lib/offline/store';
 import { settle } from '../fake';

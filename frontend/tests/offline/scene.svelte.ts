@@ -1,7 +1,8 @@
 /* Tabs of one browser, and a service that can be unreachable, busy, or lose its answers. */
 
-import { ApiError } from '../../src/lib/api';
-import { Queue, type Opinion, type QueueApi } from '../../src/lib/offline/queue.svelte';
+import { ApiError } from '../../src/lib/http';
+import type { QueueApi } from '../../src/lib/api/offline';
+import { Queue, type Opinion } from '../../src/lib/offline/queue.svelte';
 import { Offline } from '../../src/lib/offline/offline.svelte';
 import { MemoryStore, type OfflineStore } from '../../src/lib/offline/store';
 import type { Connection } from '../../src/lib/ui/connection.svelte';

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { ApiError, type FileFormat, type ImportFormat, type RepertoireApi, type ReplyQuery } from '../../src/lib/api';
+import { ApiError } from '../../src/lib/http';
+import type { FileFormat, ImportFormat, RepertoireApi, ReplyQuery } from '../../src/lib/api/repertoire';
 import { describeProblem, effectOf, formatOf } from '../../src/lib/repertoire/reply_import.svelte';
 import { Repertoire } from '../../src/lib/repertoire/repertoire.svelte';
 import { containsWords } from '../../src/lib/repertoire/reply_list.svelte';

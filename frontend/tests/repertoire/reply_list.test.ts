@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { ApiError, type ReplyQuery } from '../../src/lib/api';
+import { ApiError } from '../../src/lib/http';
+import type { ReplyQuery } from '../../src/lib/api/repertoire';
 import { PAGE_SIZE, ReplyList, splitAtWords } from '../../src/lib/repertoire/reply_list.svelte';
 import type { RepliesAnswer, ReplySummary } from '../../src/lib/schema';
 import { settle } from '../fake';

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { ApiError, type ColumnChoice, type ReplayRequest, type ReplaysApi, type ReportApi } from '../../src/lib/api';
+import { ApiError } from '../../src/lib/http';
+import type { ColumnChoice, ReplayRequest, ReplaysApi, ReportApi } from '../../src/lib/api/reports';
 import type { ServerEvent } from '../../src/lib/ui/events';
 import { Replays } from '../../src/lib/reports/replays.svelte';
 import { Report } from '../../src/lib/reports/report.svelte';

@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'vitest';
-import { ApiError } from '../../src/lib/api';
+import { ApiError } from '../../src/lib/http';
 import { loadMessages } from '../../src/lib/messages';
 import { detailOf, problemOf } from '../../src/lib/ui/problems';
 

@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import { ApiError } from '../../src/lib/api';
+import { ApiError } from '../../src/lib/http';
 import type { SessionAnswer } from '../../src/lib/schema';
 import { Session } from '../../src/lib/ui/session.svelte';
 import { settle } from '../fake';

@@ -7,7 +7,8 @@
    An edited question starts a branch: the exchanges are a tree, and the branch chosen is shown.
 */
 
-import { ApiError, isUnreachable, type ChatInstance } from '../api';
+import { ApiError, isUnreachable } from '../http';
+import type { ChatInstance } from '../api/chat';
 import { Exchange } from './exchange.svelte';
 import { Feedback } from '../ui/feedback.svelte';
 import type { Action } from './shortcuts';

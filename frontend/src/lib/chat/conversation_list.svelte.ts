@@ -3,7 +3,7 @@
    Pinned ones come first, then the newest; a page of the list at a time.
 */
 
-import type { Api } from '../api';
+import type { Api } from '../api/chat';
 import type { Pause } from '../ui/live_status.svelte';
 import { t } from '../messages';
 import type { ConversationChange, ConversationSummary, StoredConversation } from '../schema';

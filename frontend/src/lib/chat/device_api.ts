@@ -5,7 +5,9 @@
    Feedback waits for it: only there it is known whether a request was sent whose answer was lost.
 */
 
-import { isUnreachable, type Api, type Offlineable } from '../api';
+import { isUnreachable } from '../http';
+import type { Offlineable } from '../api/model';
+import type { Api } from '../api/chat';
 import type { Memory } from '../ui/session.svelte';
 
 export class DeviceApi {

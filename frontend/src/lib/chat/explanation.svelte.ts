@@ -1,6 +1,6 @@
 /* The explanation of a reply, requested when it is opened and computed by the live version. */
 
-import type { Api } from '../api';
+import type { Api } from '../api/chat';
 import type { ExplanationAnswer } from '../schema';
 import { problemOf } from '../ui/problems';
 

@@ -4,7 +4,7 @@
    restore -/
 */
 
-import type { Api } from '../api';
+import type { Api } from '../api/chat';
 import type { FeedbackContext, Recheck } from '../ui/feedback.svelte';
 import type { Reply } from '../schema';
 import type { RecheckResult } from '../ui/progress_wording';

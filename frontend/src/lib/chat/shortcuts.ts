@@ -1,6 +1,6 @@
 /* Keyboard shortcuts while no text field has the focus. The help dialog shows this table. */
 
-import type { Messages } from '../messages';
+import type { Messages } from '../messages/en';
 
 export type Action =
   | { do: 'rate'; reward: 0 | 1 }

@@ -1,6 +1,7 @@
 /* One question, one reply to it, and the feedback about that reply. */
 
-import type { Api, ChatInstance, Offlineable } from '../api';
+import type { Offlineable } from '../api/model';
+import type { Api, ChatInstance } from '../api/chat';
 import { Feedback, type FeedbackContext } from '../ui/feedback.svelte';
 import { Retirement } from './retirement.svelte';
 import type {

@@ -5,7 +5,9 @@
                                        +--> Gallery: all drawings that were taught, also before this visit
 */
 
-import { ApiError, type DrawApi, type Offlineable } from '../api';
+import { ApiError } from '../http';
+import type { Offlineable } from '../api/model';
+import type { DrawApi } from '../api/draw';
 import { DrawingBoard, type Cell } from './drawing_board.svelte';
 import { KnownDrawings, opinionOf, type Opinion } from './confidence';
 import { Gallery } from './gallery.svelte';

@@ -3,7 +3,8 @@
    load --> classes, each with its newest drawings --> forget one (an undo teaches it once more), forget a class
 */
 
-import type { DrawApi, Offlineable } from '../api';
+import type { Offlineable } from '../api/model';
+import type { DrawApi } from '../api/draw';
 import type { RejectedExample, Taught, TaughtClass, TaughtExample } from '../schema';
 import { coalesce } from '../ui/coalesce';
 import type { Pause } from '../ui/live_status.svelte';

@@ -12,7 +12,7 @@
 */
 
 import { DamagedFile } from '../../../packages/text-encoder/src';
-import { isUnreachable } from '../api';
+import { isUnreachable } from '../http';
 import { reasonOf, type MissingReason } from '../offline/local_model.svelte';
 import { HASHED, type LocalReplies } from '../offline/replies';
 import type { Tabs } from '../offline/queue.svelte';

@@ -8,7 +8,7 @@
 */
 
 import { DamagedFile, hash } from '../../../packages/text-encoder/src';
-import { ApiError, NO_ANSWER } from '../api';
+import { ApiError, NO_ANSWER } from '../http';
 
 /** A file by its address, with its origin. sha256: in hexadecimal; null for a script, which the browser loads itself. */
 export interface WantedFile {

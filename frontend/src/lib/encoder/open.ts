@@ -1,7 +1,7 @@
 /* The text encoder of a model in this browser: its files, its worker, and what it has read. */
 
 import { runtime } from 'virtual:onnx-runtime';
-import { encoderApi } from '../api';
+import { encoderApi } from '../api/offline';
 import { BASE_PATH } from '../base';
 import type { Offline } from '../offline/offline.svelte';
 import { inTurn, openTabs } from '../offline/tabs';

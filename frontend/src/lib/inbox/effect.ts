@@ -1,6 +1,7 @@
 /* What a decision about items is called, and what it does, in a sentence. */
 
 import { t } from '../messages';
+import { matterOf } from './matter';
 import type { InboxGroup, InboxItem } from '../schema';
 import { truncate } from '../ui/wording';
 
@@ -10,17 +11,6 @@ const MAX_SUGGESTIONS = 3;
 
 const fold = (text: string) => text.toLowerCase().split(/\s+/).join(' ').trim();
 const shorten = (text: string) => truncate(text, MAX_CHARS);
-
-/** What items have in common: what is decided about them. */
-export type Matter = 'wrong' | 'right' | 'reply' | 'examples' | 'mixed';
-
-export function matterOf(items: readonly InboxItem[]): Matter {
-  const isEvery = (kind: InboxItem['kind']) => items.every((item) => item.kind === kind);
-  if (items.some(({ kind }) => kind === 'label')) return 'examples';
-  if (items.some(({ correction }) => correction !== null)) return 'reply';
-  if (items.length === 0) return 'mixed';
-  return isEvery('thumb_down') ? 'wrong' : isEvery('thumb_up') ? 'right' : 'mixed';
-}
 
 /** A reply that people suggest. key: the same for texts that count as one. reply: its id, if it is in the repertoire. */
 export interface Suggestion {

@@ -4,7 +4,8 @@
    events, an undo, another curator's decision -> refresh
 */
 
-import { ApiError, type InboxApi, type InboxQuery } from '../api';
+import { ApiError } from '../http';
+import type { InboxApi, InboxQuery } from '../api/inbox';
 import { t } from '../messages';
 import type { DecideRequest, InboxAction, InboxAnswer, InboxDecision, InboxGroup, InboxItem } from '../schema';
 import { coalesce } from '../ui/coalesce';
@@ -13,7 +14,8 @@ import { problemOf } from '../ui/problems';
 import { Newest } from '../ui/newest';
 import { truncate } from '../ui/wording';
 import { nameCaller } from './callers';
-import { matterOf, suggestionsOf } from './effect';
+import { suggestionsOf } from './effect';
+import { matterOf } from './matter';
 import { titleOf } from './titles';
 
 const REST_MS = 1000;

@@ -3,7 +3,7 @@
    It asks when the page is shown again, now and then, and when told.
 */
 
-import type { InboxApi } from '../api';
+import type { InboxApi } from '../api/inbox';
 import type { ModelCard } from '../schema';
 import type { Pause } from '../ui/live_status.svelte';
 import { coalesce } from '../ui/coalesce';

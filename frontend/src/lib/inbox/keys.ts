@@ -1,6 +1,6 @@
 /* The keys of the inbox while no text field has the focus. The help dialog shows this table. */
 
-import type { Messages } from '../messages';
+import type { Messages } from '../messages/en';
 
 export const KEYS = {
   j: 'next',

@@ -1,6 +1,6 @@
 /* The choice of a reply for the questions of a group: the likely ones first, others by their words. */
 
-import type { InboxApi } from '../api';
+import type { InboxApi } from '../api/inbox';
 import type { Candidate, ReplySummary } from '../schema';
 import type { Pause } from '../ui/live_status.svelte';
 import { Newest } from '../ui/newest';

@@ -1,6 +1,6 @@
 /* Where alerts are sent, how that goes, and a test of it. */
 
-import type { AlertsApi } from '../api';
+import type { AlertsApi } from '../api/learning';
 import type { AlertsAnswer, TestedEndpoint } from '../schema';
 import { problemOf } from '../ui/problems';
 

@@ -1,12 +1,8 @@
 /* Which of the newest questions are answered otherwise by one version than by an earlier one. */
 
+import type { LearningApi } from '../api/learning';
 import type { VersionChanges } from '../schema';
 import { detailOf } from '../ui/problems';
-
-export interface ComparisonApi {
-  /** since: the earlier version; null for the one of an hour before. */
-  changes(version: string, since: string | null): Promise<VersionChanges>;
-}
 
 export class Comparison {
   found = $state.raw<VersionChanges | null>(null);
@@ -21,7 +17,7 @@ export class Comparison {
   private turn = 0;
 
   constructor(
-    private api: ComparisonApi,
+    private api: Pick<LearningApi, 'changes'>,
     /** Whether the caller may see the questions of others. */
     readonly isAllowed: boolean,
   ) {}

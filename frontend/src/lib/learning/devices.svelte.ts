@@ -1,6 +1,6 @@
 /* The devices of the service and what lies where, read again while the section is shown. */
 
-import type { DevicesApi } from '../api';
+import type { DevicesApi } from '../api/learning';
 import type { DevicesAnswer, DeviceState, ModelPlace } from '../schema';
 import type { Pause } from '../ui/live_status.svelte';
 import { problemOf } from '../ui/problems';

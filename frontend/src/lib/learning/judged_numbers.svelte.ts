@@ -4,7 +4,7 @@
 */
 
 import { SvelteMap } from 'svelte/reactivity';
-import type { LearningApi } from '../api';
+import type { LearningApi } from '../api/learning';
 
 const MOST = 200; // offsets in a request
 

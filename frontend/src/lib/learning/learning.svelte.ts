@@ -3,7 +3,7 @@
    LiveStatus (events) -> refresh -> health, status, curve, changes, versions, refused -> the page
 */
 
-import type { LearningApi } from '../api';
+import type { LearningApi } from '../api/learning';
 import { t } from '../messages';
 import { coalesce } from '../ui/coalesce';
 import { LiveStatus, type Pause } from '../ui/live_status.svelte';

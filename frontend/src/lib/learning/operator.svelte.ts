@@ -1,6 +1,6 @@
 /* What an operator can change: the live version, version labels, and whether the model learns. */
 
-import type { OperatorApi } from '../api';
+import type { OperatorApi } from '../api/learning';
 import { t } from '../messages';
 import type { Frozen, QuarantineOutcome, Quarantine, RejectedSnapshot, VersionLabel } from '../schema';
 import { confirmAction } from '../ui/confirmation.svelte';

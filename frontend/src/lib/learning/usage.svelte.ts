@@ -3,7 +3,7 @@
    a range is chosen -> from, until, unit -> usage, top questions -> figures, charts, tables, CSV
 */
 
-import type { UsageApi, UsageRange } from '../api';
+import type { UsageApi, UsageRange } from '../api/learning';
 import { t } from '../messages';
 import type { TopQuestion, TopQuestions, UsageAnswer, UsageSpan, UsageUnit } from '../schema';
 import type { Chart } from '../ui/plots';

@@ -7,9 +7,7 @@
    A sentence with a value in it is a function. The pages start again after another language was chosen.
 */
 
-import { en } from './en';
-
-export type Messages = typeof en;
+import { en, type Messages } from './en';
 
 /** The languages, each by its own name. */
 export const LANGUAGES = { en: 'English', de: 'Deutsch' } as const;

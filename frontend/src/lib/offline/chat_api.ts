@@ -4,7 +4,9 @@
      feedback       about a reply of the service: by its prediction. About one of this device: by the question and the reply
 */
 
-import { ApiError, isUnreachable, NO_ANSWER, type Api, type ChatInstance, type Offlineable } from '../api';
+import { ApiError, isUnreachable, NO_ANSWER } from '../http';
+import type { Offlineable } from '../api/model';
+import type { Api, ChatInstance } from '../api/chat';
 import type {
   ConversationChange,
   ConversationPage,

@@ -7,7 +7,7 @@
    the owner whom the page spoke for when the work began: null where that is not known, who has none.
 */
 
-import type { ChatInstance } from '../api';
+import type { ChatInstance } from '../api/chat';
 import type { ConversationChange, StoredConversation, StoredTurn } from '../schema';
 import type { KeptParts } from './offline.svelte';
 

@@ -5,7 +5,9 @@
      examples     the drawings that were listed last, with those that wait
 */
 
-import { type ApiError, type DrawApi, type Offlineable } from '../api';
+import type { ApiError } from '../http';
+import type { Offlineable } from '../api/model';
+import type { DrawApi } from '../api/draw';
 import type {
   FeedbackRequest,
   Guess,

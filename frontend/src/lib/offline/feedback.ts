@@ -4,7 +4,8 @@
    An answer of this device waits for the opinions that were given before: to keep one takes the browser a moment.
 */
 
-import { completeFeedback, type FeedbackApi, type ModelApi, type Queued } from '../api';
+import { completeFeedback } from '../api/offline';
+import type { FeedbackApi, ModelApi, Queued } from '../api/model';
 import type { FeedbackRequest, Receipt } from '../schema';
 import type { LocalLearner, LocalModel } from './local_model.svelte';
 import type { Opinion, Queue } from './queue.svelte';

@@ -4,21 +4,11 @@
 */
 
 import { applyDelta } from '../../../packages/learner/src';
-import { MAX_FILE_BYTES, type ExportedFile } from './local_model.svelte';
+import type { DeltaApi } from '../api/offline';
+import type { ExportedFile } from '../http';
+import { MAX_FILE_BYTES } from './local_model.svelte';
 
 const LENGTH_BYTES = 8;
-
-/** What changed since a version. version: to which it leads. */
-export interface Delta {
-  delta: Uint8Array;
-  version: string;
-}
-
-export interface DeltaApi {
-  /** Rejects where the service has none: it keeps one of the versions no longer, or the caller may not have it; with
-      `FileTooLarge` for one of more than `max_bytes`. */
-  changed(model: string, since: string, version: string, max_bytes: number): Promise<Delta>;
-}
 
 /** One entry of the metadata of a safetensors file, which is JSON. Raises an error for another file. */
 function readMetadata(file: Uint8Array, name: string): Record<string, unknown> {

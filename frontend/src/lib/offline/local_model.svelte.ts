@@ -8,21 +8,13 @@
    by item, whichever tab changes it, until a version that has learned an item takes its place.
 */
 
-import { ApiError, FileTooLarge } from '../api';
+import type { ExportApi } from '../api/offline';
+import { ApiError, FileTooLarge, type ExportedFile } from '../http';
 import type { Receipt } from '../schema';
 import type { NewItem, Queue } from './queue.svelte';
 import type { KeptModel, LocalExample, OfflineStore, QueuedItem } from './store';
 
 export const MAX_FILE_BYTES = 8_000_000;
-
-/** version: that answers from it. etag: its checksum. */
-export type ExportedFile = Pick<KeptModel, 'file' | 'etag' | 'version'>;
-
-export interface ExportApi {
-  /** The newest file until a version; null where it is the one with this checksum. Rejects with `FileTooLarge` for
-      one of more than `max_bytes`. */
-  exported(model: string, version: string, etag: string, max_bytes: number): Promise<ExportedFile | null>;
-}
 
 /** What answers on this device, made from a file. */
 export interface LocalLearner {

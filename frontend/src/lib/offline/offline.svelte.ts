@@ -1,6 +1,6 @@
 /* The page without the service: what is kept in this browser, what waits, and who answers. */
 
-import { queueApi } from '../api';
+import { queueApi } from '../api/offline';
 import { coalesce } from '../ui/coalesce';
 import type { Connection } from '../ui/connection.svelte';
 import type { LiveStatus } from '../ui/live_status.svelte';

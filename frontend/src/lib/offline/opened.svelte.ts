@@ -2,7 +2,10 @@
 
 import BetterAnswersDialog from '../../components/offline/BetterAnswersDialog.svelte';
 import OfflineBanner from '../../components/offline/OfflineBanner.svelte';
-import { learnerDeltaApi, learnerFileApi, repertoireFileApi, type Api, type DrawApi, type Offlineable } from '../api';
+import { learnerDeltaApi, learnerFileApi, repertoireFileApi } from '../api/offline';
+import type { Offlineable } from '../api/model';
+import type { DrawApi } from '../api/draw';
+import type { Api } from '../api/chat';
 import type { BetterAnswers } from '../encoder/better_answers.svelte';
 import { openBetterAnswers, openFiles } from '../encoder/open';
 import type { ModelCard } from '../schema';

@@ -8,8 +8,9 @@
    answer is lost, the same item is sent again: the service knows it by its id, and answers with the same receipt.
 */
 
-import { ApiError } from '../api';
-import type { FeedbackItem, FeedbackProgress, Receipt } from '../schema';
+import type { QueueApi } from '../api/offline';
+import { ApiError } from '../http';
+import type { FeedbackItem, Receipt } from '../schema';
 import type { Pause } from '../ui/live_status.svelte';
 import type { LocalExample, OfflineStore, QueuedItem } from './store';
 
@@ -24,13 +25,6 @@ const UNAUTHORIZED = 401;
 const NOT_FOUND = 404;
 const MAX_SENT = 300; // of one model, that are kept because no version here has learned them
 export const MAX_ITEMS = 2000; // of one owner that were not accepted yet: more than a day of drawing
-
-/** The requests of the queue. Each can be repeated without another effect. */
-export interface QueueApi {
-  give(model: string, feedback: FeedbackItem): Promise<Receipt>;
-  retract(model: string, id: string): Promise<Receipt>;
-  outcome(model: string, id: string): Promise<FeedbackProgress>;
-}
 
 /** Runs work while no other tab does. */
 export type Exclusively = (work: () => Promise<void>) => Promise<void>;

@@ -1,6 +1,6 @@
 /* Requests that this device answers while the service cannot be reached. */
 
-import { ApiError, isUnreachable, NO_ANSWER } from '../api';
+import { ApiError, isUnreachable, NO_ANSWER } from '../http';
 
 /** Whether the service could be reached last. */
 export interface Reachability {

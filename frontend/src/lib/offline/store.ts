@@ -9,6 +9,7 @@
    some private windows, or it does not open, everything is kept in memory and lasts as long as the page.
 */
 
+import type { ExportedFile } from '../http';
 import type { Pause } from '../ui/live_status.svelte';
 import type { FeedbackItem, Receipt } from '../schema';
 
@@ -62,12 +63,9 @@ export interface QueuedItem {
 }
 
 /** A version of a model, as the service exported it. */
-export interface KeptModel {
+export interface KeptModel extends ExportedFile {
   owner: string;
   model: string;
-  version: string;
-  etag: string;
-  file: Uint8Array;
   kept_at: string;
 }
 

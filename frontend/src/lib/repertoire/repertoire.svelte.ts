@@ -3,7 +3,7 @@
    LiveStatus (events) -> refresh -> replies, the open reply, unanswered questions -> the page
 */
 
-import type { FileFormat, RepertoireApi } from '../api';
+import type { FileFormat, RepertoireApi } from '../api/repertoire';
 import { Change } from './change.svelte';
 import { UnansweredQuestions } from './unanswered.svelte';
 import { coalesce } from '../ui/coalesce';

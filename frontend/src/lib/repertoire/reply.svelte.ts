@@ -1,6 +1,7 @@
 /* One reply with its example questions and feedback, and the operations on it. */
 
-import { ApiError, type RepertoireApi } from '../api';
+import { ApiError } from '../http';
+import type { RepertoireApi } from '../api/repertoire';
 import { Change } from './change.svelte';
 import type { LiveStatus } from '../ui/live_status.svelte';
 import type { EditReply, ReplyDetails } from '../schema';

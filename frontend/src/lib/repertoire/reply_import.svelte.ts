@@ -3,7 +3,7 @@
    choose -> dry run: changes and errors of each line -> import -> learned
 */
 
-import type { ImportFormat, RepertoireApi } from '../api';
+import type { ImportFormat, RepertoireApi } from '../api/repertoire';
 import { Change } from './change.svelte';
 import type { LiveStatus } from '../ui/live_status.svelte';
 import type { ImportAnswer, ImportedLine, LineProblem } from '../schema';

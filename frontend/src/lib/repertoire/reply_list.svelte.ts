@@ -4,7 +4,7 @@
    an event ------------/
 */
 
-import type { RepertoireApi, ReplyQuery } from '../api';
+import type { RepertoireApi, ReplyQuery } from '../api/repertoire';
 import type { ReplyCounts, ReplySummary } from '../schema';
 import { Newest } from '../ui/newest';
 import { problemOf } from '../ui/problems';

@@ -4,7 +4,7 @@
                                          \-> undo -> all corrections taken back
 */
 
-import type { RepertoireApi } from '../api';
+import type { RepertoireApi } from '../api/repertoire';
 import { Change } from './change.svelte';
 import type { LiveStatus } from '../ui/live_status.svelte';
 import type { Candidate, OpenCluster, OpenQuestion, ReplySummary } from '../schema';

@@ -3,7 +3,8 @@
    look(file, label) -> listed, with what is done with each -> toggle(name) -> choice, for the replay
 */
 
-import { ApiError, type ColumnChoice, type ReplaysApi } from '../api';
+import { ApiError } from '../http';
+import type { ColumnChoice, ReplaysApi } from '../api/reports';
 import type { RecognisedColumn, RecognisedColumns } from '../schema';
 import { wordCause } from '../ui/causes';
 import { detailOf } from '../ui/problems';

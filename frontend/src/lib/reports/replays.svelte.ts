@@ -3,7 +3,7 @@
    choose(file) -> preview, kinds, label -> send -> waiting, running -> done: a report, or failed: why
 */
 
-import type { ReplaysApi } from '../api';
+import type { ReplaysApi } from '../api/reports';
 import { t } from '../messages';
 import { detailOf } from '../ui/problems';
 import { Columns, wordRefusal } from './columns.svelte';

@@ -4,7 +4,7 @@
    generate --> load, repeated while the report is made
 */
 
-import type { ReportApi } from '../api';
+import type { ReportApi } from '../api/reports';
 import { coalesce } from '../ui/coalesce';
 import type { Pause } from '../ui/live_status.svelte';
 import type { ReportEntry, ReportState } from '../schema';

@@ -8,7 +8,7 @@
    Without the service it waits in this browser: send -> waiting -> saved, and so on.
 */
 
-import type { FeedbackApi, Queued } from '../api';
+import type { FeedbackApi, Queued } from '../api/model';
 import type { LiveStatus } from './live_status.svelte';
 import type { Receipt, FeedbackContent, FeedbackProgress, StoredFeedback } from '../schema';
 import { t } from '../messages';

@@ -5,7 +5,7 @@
    poll, if no events/
 */
 
-import type { ModelApi } from '../api';
+import type { ModelApi } from '../api/model';
 import { wordCause } from './causes';
 import type { ServerEvent, SetAside } from './events';
 import { t } from '../messages';
@@ -16,11 +16,6 @@ const VERSIONS_SHOWN = 8;
 const MIN_DECISION_POLL_MS = 10_000;
 const MAX_DECISION_POLL_MS = 320_000;
 
-/** The requests that it needs, for a model of any kind. */
-export type LiveStatusApi = Pick<
-  ModelApi<unknown, unknown>,
-  'versions' | 'rollBack' | 'feedback' | 'learner' | 'events'
->;
 export type Pause = (ms: number) => Promise<void>;
 
 interface Waiter {
@@ -59,7 +54,7 @@ export class LiveStatus {
   private stopped = false;
 
   constructor(
-    private api: LiveStatusApi,
+    private api: Pick<ModelApi<unknown, unknown>, 'versions' | 'rollBack' | 'feedback' | 'learner' | 'events'>,
     private pause: Pause,
     /** Called after each event was handled here. */
     private afterEvent: (event: ServerEvent) => void = () => {},

@@ -1,6 +1,6 @@
 /* Turns errors into sentences for the person at the page. The API's own message is for programs and operators: `detailOf`. */
 
-import { ApiError } from '../api';
+import { ApiError } from '../http';
 import { t } from '../messages';
 import { count } from './wording';
 

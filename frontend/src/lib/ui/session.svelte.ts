@@ -7,7 +7,8 @@
 */
 
 import { createContext } from 'svelte';
-import { ApiError } from '../api';
+import type { SessionApi } from '../api/session';
+import { ApiError } from '../http';
 import type { Scope, SessionAnswer } from '../schema';
 import type { Pause } from './live_status.svelte';
 import { t } from '../messages';
@@ -16,13 +17,6 @@ import { problemOf } from './problems';
 const POLL_MS = 3000;
 const UNAUTHORIZED = 401;
 const TOO_MANY = 429;
-
-export interface SessionApi {
-  load(): Promise<SessionAnswer>;
-  /** key: an API key, or the admin key. */
-  signIn(key: string): Promise<SessionAnswer>;
-  signOut(): Promise<SessionAnswer>;
-}
 
 /** What this browser remembers of the service. */
 export interface Memory<T> {

@@ -1,4 +1,4 @@
-import type { Messages } from '..';
+import type { Messages } from '../en';
 
 export const chat: Messages['chat'] = {
   title: 'Chat',

@@ -2,7 +2,7 @@
 
 import { plural } from '../plural';
 
-import type { Messages } from '..';
+import type { Messages } from '../en';
 
 const capital = (label: string) => label.charAt(0).toUpperCase() + label.slice(1);
 const drawings = (count: number, shown: string) => `${shown} ${count === 1 ? 'Zeichnung' : 'Zeichnungen'}`;

@@ -1,4 +1,4 @@
-import type { Messages } from '..';
+import type { Messages } from '../en';
 
 const items = (count: number) => (count === 1 ? '1 Nachricht' : `${count} Nachrichten`);
 const examples = (count: number) => (count === 1 ? '1 Beispiel' : `${count} Beispiele`);

@@ -9,7 +9,7 @@ import { draw } from './draw';
 import { offline } from './offline';
 import { usage } from './usage';
 
-import type { Messages } from '..';
+import type { Messages } from '../en';
 
 export const de: Messages = {
   ui,

@@ -1,4 +1,4 @@
-import type { Messages } from '..';
+import type { Messages } from '../en';
 
 import { plural } from '../plural';
 

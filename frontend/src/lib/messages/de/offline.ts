@@ -1,6 +1,6 @@
 /* Die Seite ohne den Dienst, und was in diesem Browser wartet. */
 
-import type { Messages } from '..';
+import type { Messages } from '../en';
 
 import { plural } from '../plural';
 

@@ -1,6 +1,6 @@
 /* The inbox of those who look after a model. */
 
-import type { Matter } from '../../inbox/effect';
+import type { Matter } from '../../inbox/matter';
 
 const items = (count: number) => (count === 1 ? '1 message' : `${count} messages`);
 const examples = (count: number) => (count === 1 ? '1 example' : `${count} examples`);

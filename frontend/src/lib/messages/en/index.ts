@@ -9,6 +9,8 @@ import { draw } from './draw';
 import { offline } from './offline';
 import { usage } from './usage';
 
+export type Messages = typeof en;
+
 export const en = {
   ui,
   session,
