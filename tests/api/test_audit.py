@@ -56,22 +56,18 @@ def test_what_changes_a_model_is_recorded_with_who_did_it(chat: Service) -> None
     assert "zanzibar" not in json.dumps(entries) and "zoe" not in json.dumps(entries)
 
 
-def test_who_holds_a_feedback_url_is_recorded_as_that(chat: Service) -> None:
+def test_who_holds_a_feedback_url_is_recorded_as_that_and_ratings_are_too_many_for_the_log(chat: Service) -> None:
     ask = {"instances": ["When do you open?"], "feedback_urls": True}
     answer = chat.http.post("/v1/models/chat:predict", json=ask).json()
+    rated = chat.http.post("/v1/models/chat:predict", json={"instances": ["Is there wifi?"]}).json()
+    rating = {"prediction_id": rated["prediction_ids"][0], "reward": 1}
+    assert chat.http.post("/v1/models/chat:feedback", json={"feedback": [rating]}).status_code == 202
     httpx.post(answer["feedback_urls"][0], json={"correction": "We do."})
     httpx.delete(answer["feedback_urls"][0])
     assert [(entry["actor"].partition(":")[0], entry["action"]) for entry in read_entries(chat)] == [
         ("link", "teach"),
         ("link", "retract"),
     ]
-
-
-def test_ratings_are_too_many_for_the_log(chat: Service) -> None:
-    answer = chat.http.post("/v1/models/chat:predict", json={"instances": ["When do you open?"]}).json()
-    feedback = {"prediction_id": answer["prediction_ids"][0], "reward": 1}
-    assert chat.http.post("/v1/models/chat:feedback", json={"feedback": [feedback]}).status_code == 202
-    assert read_entries(chat) == []
 
 
 def test_commands_are_recorded_and_the_log_is_verified_beside_a_service(chat: Service) -> None:

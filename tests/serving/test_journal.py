@@ -134,6 +134,7 @@ def test_an_export_and_an_erasure_read_what_waits_in_the_journal(start: Start, t
         assert find_in_folder(service.state, {"name": USER.encode()}, "journal/*") == set()
 
 
+@pytest.mark.long
 def test_a_state_folder_without_a_journal_gets_one(start: Start) -> None:
     service = start(VEC)
     before = predict(service)
@@ -143,6 +144,7 @@ def test_a_state_folder_without_a_journal_gets_one(start: Start) -> None:
     assert give(again, before, predict(again)).status_code == 202
 
 
+@pytest.mark.long
 def test_what_waits_during_an_adoption_gets_the_features_of_the_new_encoder(start: Start) -> None:
     service = start(BAR)
     client = service.client("bar")

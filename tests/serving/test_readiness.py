@@ -24,14 +24,6 @@ options = { input = "vector", size = 2, scale = 4.0 }
 """
 
 
-def test_a_new_service_is_ready_once_its_repertoire_is_learned(start: Start) -> None:
-    service = start(CHAT)
-    answer = service.client("chat").predict(["When are you open?"])
-    assert int(answer["model_version"]) > 0, service.output
-    assert answer["predictions"][0]["reply"] is not None
-    assert service.http.get("/readyz").status_code == 200
-
-
 def test_a_service_without_a_learner_is_ready_immediately(start: Start) -> None:
     service = start(CHAT, flags=("--no-learner",))
     ready = service.http.get("/readyz")
@@ -57,8 +49,11 @@ def loaded(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("loaded")
-def test_a_service_is_ready_once_what_was_loaded_is_live(start: Start) -> None:
-    service = start(VECTOR)
+def test_a_service_is_ready_once_its_repertoire_is_learned_and_what_was_loaded_is_live(start: Start) -> None:
+    service = start(VECTOR + CHAT)
+    replied = service.client("chat").predict(["When are you open?"])
+    assert int(replied["model_version"]) > 0, service.output
+    assert replied["predictions"][0]["reply"] is not None
     answer = service.client("m").predict([[0.5, 1.0]])
     assert answer["predictions"][0]["label"] == "b" and int(answer["model_version"]) > 0
     assert service.http.get("/readyz").status_code == 200
@@ -93,18 +88,11 @@ def test_a_model_with_a_history_cannot_become_another_kind(start: Start, tmp_pat
     service.stop()
     other = tmp_path / "other.toml"
     other.write_text(config(tmp_path, CHAT.replace('"ranker"', '"classifier"')))
-    process = run_online("serve", "--state", str(service.state), "--config", str(other), "--port", "0")
-    assert process.returncode != 0 and 'set kind = "ranker" again' in process.stderr
-
-
-def test_a_state_folder_that_does_not_name_its_kinds_is_checked_by_its_snapshots(start: Start, tmp_path: Path) -> None:
-    service = start(CHAT)
-    service.stop()
-    forget_kinds(service)
-    other = tmp_path / "other.toml"
-    other.write_text(config(tmp_path, CHAT.replace('"ranker"', '"classifier"')))
-    process = run_online("serve", "--state", str(service.state), "--config", str(other), "--port", "0")
-    assert process.returncode != 0 and 'set kind = "ranker" again' in process.stderr
+    for is_named in (True, False):  # without the names of the kinds, their snapshots tell
+        if not is_named:
+            forget_kinds(service)
+        process = run_online("serve", "--state", str(service.state), "--config", str(other), "--port", "0")
+        assert process.returncode != 0 and 'set kind = "ranker" again' in process.stderr
 
 
 def forget_kinds(service: Service) -> None:

@@ -22,6 +22,28 @@ from tests.support import Service, skip_or_fail, until
 
 HALF = b"POST /v1/models/vec:predict HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "
 INPUT = {"instances": [[1.0, 0.0, 0.0, 0.0]]}
+VECTORS = '[[models]]\nname = "vec"\nkind = "classifier"\n[models.options]\ninput = "vector"\nsize = 4\n'
+
+
+@contextmanager
+def serve(folder: Path, **settings: float) -> Iterator[Service]:
+    service = Service(folder / "state", config(folder, VECTORS, **settings))
+    yield service
+    service.stop()
+
+
+@pytest.fixture(scope="module")
+def bounded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serve(tmp_path_factory.mktemp("bounded"), sign_ins_per_minute=3) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service that waits half a second for a request, and for an answer to be read."""
+    folder = tmp_path_factory.mktemp("impatient")
+    with serve(folder, request_read_timeout_s=0.5, answer_read_timeout_s=0.5) as service:
+        yield service
 
 
 @contextmanager
@@ -42,26 +64,24 @@ def read_to_end(connection: socket.socket) -> bytes:
     return bytes(received)
 
 
-def test_a_request_that_arrives_too_slowly_is_refused_and_others_are_answered(start: Start) -> None:
-    service = start(request_read_timeout_s=0.5)
-    with connect(service, HALF) as half, connect(service) as unused:
-        assert service.http.post("/v1/models/vec:predict", json=INPUT).status_code == 200
+def test_a_request_that_arrives_too_slowly_is_refused_and_others_are_answered(impatient: Service) -> None:
+    with connect(impatient, HALF) as half, connect(impatient) as unused:
+        assert impatient.http.post("/v1/models/vec:predict", json=INPUT).status_code == 200
         answer = read_to_end(half)
         assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
         assert b"request_read_timeout_s" in answer
         assert read_to_end(unused) == b"", "its client would take an answer for that of its first request"
 
 
-def test_a_pipelined_request_that_arrives_too_slowly_is_refused(start: Start) -> None:
-    service = start(request_read_timeout_s=0.5)
+def test_a_pipelined_request_that_arrives_too_slowly_is_refused(impatient: Service) -> None:
     whole = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-    with connect(service, whole + HALF) as connection:
+    with connect(impatient, whole + HALF) as connection:
         received = read_to_end(connection)
     assert received.startswith(b"HTTP/1.1 200 OK\r\n") and b"HTTP/1.1 408 Request Timeout\r\n" in received
 
 
 def test_grpc_connections_are_bounded_and_must_speak(start: Start) -> None:
-    service = start(flags=("--grpc-port", "0"), max_connections=3, request_read_timeout_s=0.5)
+    service = start(VECTORS, flags=("--grpc-port", "0"), max_connections=3, request_read_timeout_s=0.5)
     address = ("127.0.0.1", port_of(service))
     with ExitStack() as stack:
         connections = [stack.enter_context(socket.create_connection(address, timeout=30)) for _ in range(5)]
@@ -70,10 +90,9 @@ def test_grpc_connections_are_bounded_and_must_speak(start: Start) -> None:
             read_to_end(silent)  # returns once the server has closed it
 
 
-def test_a_body_that_trickles_in_is_cut_off_without_an_error_in_the_log(start: Start) -> None:
-    service = start(request_read_timeout_s=0.5)
+def test_a_body_that_trickles_in_is_cut_off_without_an_error_in_the_log(impatient: Service) -> None:
     head = b"POST /v1/models/vec:predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n"
-    with connect(service, head) as connection:
+    with connect(impatient, head) as connection:
         connection.settimeout(0.2)
         received = None
         for _ in range(50):
@@ -85,8 +104,8 @@ def test_a_body_that_trickles_in_is_cut_off_without_an_error_in_the_log(start: S
                 continue
         assert received is not None
         assert received.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
-    assert service.http.get("/healthz").status_code == 200
-    assert "Traceback" not in service.output
+    assert impatient.http.get("/healthz").status_code == 200
+    assert "Traceback" not in impatient.output
 
 
 def head_of_refused(length: int) -> bytes:
@@ -94,17 +113,16 @@ def head_of_refused(length: int) -> bytes:
     return b"POST /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % length
 
 
-def test_a_request_is_refused_once_its_small_body_has_arrived(start: Start) -> None:
+def test_a_request_is_refused_once_its_small_body_has_arrived(impatient: Service) -> None:
     """A proxy that is still sending the body may cut off an answer that comes before."""
-    service = start(request_read_timeout_s=0.5)
     whole = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-    with connect(service, head_of_refused(2)) as alone, connect(service, whole + head_of_refused(2)) as second:
+    with connect(impatient, head_of_refused(2)) as alone, connect(impatient, whole + head_of_refused(2)) as second:
         assert read_to_end(alone).startswith(b"HTTP/1.1 408 Request Timeout\r\n"), "it was not answered before"
         assert b"\r\n\r\n{" in (received := read_to_end(second)) and received.count(b"HTTP/1.1 408") == 1
 
 
-def test_requests_with_small_bodies_follow_each_other_on_a_connection(start: Start) -> None:
-    with connect(start(), head_of_refused(2)) as connection:
+def test_requests_with_small_bodies_follow_each_other_on_a_connection(bounded: Service) -> None:
+    with connect(bounded, head_of_refused(2)) as connection:
         for _ in range(2):
             connection.sendall(b"{}")
             response = http.client.HTTPResponse(connection)
@@ -113,12 +131,11 @@ def test_requests_with_small_bodies_follow_each_other_on_a_connection(start: Sta
             connection.sendall(head_of_refused(2))
 
 
-def test_a_request_with_a_large_body_is_refused_before_it_is_sent(start: Start) -> None:
-    with connect(start(), head_of_refused(1_000_000)) as connection:
+def test_a_request_with_a_large_body_is_refused_before_it_is_sent(bounded: Service) -> None:
+    with connect(bounded, head_of_refused(1_000_000)) as connection:
         assert connection.recv(65_536).startswith(b"HTTP/1.1 405 Method Not Allowed\r\n")
 
 
-VECTORS = '[[models]]\nname = "vec"\nkind = "classifier"\n[models.options]\ninput = "vector"\nsize = 4\n'
 LINE = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 POST_CHUNKS = b"POST /v1/models/vec:predict HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 ENDLESS: dict[str, tuple[bytes, bytes, int]] = {  # what begins a request, what follows again and again, and the answer
@@ -136,14 +153,6 @@ ENDLESS: dict[str, tuple[bytes, bytes, int]] = {  # what begins a request, what 
     "many trailers": (POST_CHUNKS + b"0\r\n", b"a:b\r\n" * 200, 400),
     "zeros of a chunk's size": (POST_CHUNKS, b"0" * 1_000, 400),
 }
-
-
-@pytest.fixture(scope="module")
-def bounded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    folder = tmp_path_factory.mktemp("bounded")
-    service = Service(folder / "state", config(folder, VECTORS))
-    yield service
-    service.stop()
 
 
 @pytest.mark.parametrize("part", ENDLESS)
@@ -175,9 +184,8 @@ def test_long_headers_of_usual_size_are_read(bounded: Service) -> None:
     assert answer.status_code == 200
 
 
-def test_a_header_that_trickles_in_gets_no_time_for_its_bytes(start: Start) -> None:
-    service = start(request_read_timeout_s=0.5)
-    with connect(service, LINE + b"X-Long: " + b"x" * 30_000) as connection:  # which granted 3 s more
+def test_a_header_that_trickles_in_gets_no_time_for_its_bytes(impatient: Service) -> None:
+    with connect(impatient, LINE + b"X-Long: " + b"x" * 30_000) as connection:  # which granted 3 s more
         began = time.monotonic()
         assert read_to_end(connection).startswith(b"HTTP/1.1 408 ")
         assert time.monotonic() - began < 3
@@ -192,10 +200,9 @@ def test_a_trailer_is_no_header(bounded: Service) -> None:
         assert connection.recv(65_536).startswith(b"HTTP/1.1 200 ")
 
 
-def test_forwarded_addresses_from_this_machine_do_not_evade_the_limit_of_attempts_to_sign_in(start: Start) -> None:
-    service = start(sign_ins_per_minute=3)
+def test_forwarded_addresses_from_this_machine_do_not_evade_the_limit_of_attempts_to_sign_in(bounded: Service) -> None:
     statuses = [
-        service.http.post("/v1/session", json={"key": "wrong"}, headers={"X-Forwarded-For": f"192.0.2.{n}"}).status_code
+        bounded.http.post("/v1/session", json={"key": "wrong"}, headers={"X-Forwarded-For": f"192.0.2.{n}"}).status_code
         for n in range(4)
     ]
     assert statuses[-1] == 429 and 429 not in statuses[:-1]
@@ -243,33 +250,30 @@ def connect_without_reading(service: Service, requests: int) -> Iterator[socket.
         yield connection
 
 
-def test_a_client_that_does_not_read_its_answers_is_cut_off(start: Start) -> None:
-    service = start(answer_read_timeout_s=0.5)
-    with connect_without_reading(service, MAX_PIPELINED) as connection:
-        until(lambda: open_connections(service) == 1, what="the end of the connection; ours is the other")
-        assert not kernel_connections(service, FIN_WAIT_1), "the kernel goes on trying to send the rest"
+def test_a_client_that_does_not_read_its_answers_is_cut_off(impatient: Service) -> None:
+    with connect_without_reading(impatient, MAX_PIPELINED) as connection:
+        until(lambda: open_connections(impatient) == 1, what="the end of the connection; ours is the other")
+        assert not kernel_connections(impatient, FIN_WAIT_1), "the kernel goes on trying to send the rest"
         assert read_to_end(connection).count(b"HTTP/1.1 200") < MAX_PIPELINED
-    assert service.http.get("/healthz").status_code == 200
-    assert "Traceback" not in service.output, "the next answer was written to a closed connection"
+    assert impatient.http.get("/healthz").status_code == 200
+    assert "Traceback" not in impatient.output, "the next answer was written to a closed connection"
 
 
-def test_an_unread_answer_takes_little_of_the_kernels_memory(start: Start) -> None:
-    service = start()
-    with connect_without_reading(service, MAX_PIPELINED):
-        until(lambda: largest_queue_bytes(service) > 0, what="an answer that is not read")
-        assert service.http.get("/openapi.json").status_code == 200  # a moment later, it would be megabytes
-        assert largest_queue_bytes(service) < 4 * MAX_UNSENT_BYTES
+def test_an_unread_answer_takes_little_of_the_kernels_memory(bounded: Service) -> None:
+    with connect_without_reading(bounded, MAX_PIPELINED):
+        until(lambda: largest_queue_bytes(bounded) > 0, what="an answer that is not read")
+        assert bounded.http.get("/openapi.json").status_code == 200  # a moment later, it would be megabytes
+        assert largest_queue_bytes(bounded) < 4 * MAX_UNSENT_BYTES
 
 
 @pytest.mark.parametrize(("requests", "is_answered"), [(MAX_PIPELINED + 1, True), (MAX_PIPELINED + 2, False)])
-def test_requests_that_wait_for_their_turn_are_bounded(start: Start, requests: int, is_answered: bool) -> None:
+def test_requests_that_wait_for_their_turn_are_bounded(bounded: Service, requests: int, is_answered: bool) -> None:
     """Each takes a hundred times the memory here that it takes to send."""
-    service = start()
     last = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
-    with connect(service, last.replace(b"close", b"keep-alive") * (requests - 1) + last) as connection:
+    with connect(bounded, last.replace(b"close", b"keep-alive") * (requests - 1) + last) as connection:
         received = read_to_end(connection)
     assert (received.count(b"HTTP/1.1 200") == requests) == is_answered
-    assert "Traceback" not in service.output
+    assert "Traceback" not in bounded.output
 
 
 ESTABLISHED, FIN_WAIT_1 = "01", "04"
@@ -293,14 +297,21 @@ def largest_queue_bytes(service: Service) -> int:
     return max((int(row[4].partition(":")[0], 16) for row in kernel_connections(service, ESTABLISHED)), default=0)
 
 
-def test_connections_above_the_limit_are_refused_until_others_close(start: Start) -> None:
-    service = start(max_connections=8)
+def test_connections_and_requests_that_wait_are_bounded(start: Start) -> None:
+    service = start(VECTORS, max_connections=8, max_waiting=2)
     with ExitStack() as stack:
         for _ in range(10):
             stack.enter_context(connect(service, HALF))
         with connect(service, HALF) as refused:
             assert read_to_end(refused).startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
     until(lambda: answers(service), what="an answer after they have closed")
+    waiting = b"GET /v1/models/vec?min_offset=1000000&timeout_ms=60000 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+    def ask() -> int:
+        return service.http.get("/v1/models/vec", params={"min_offset": 10**6, "timeout_ms": 1}).status_code
+
+    with connect(service, waiting), connect(service, waiting):
+        until(lambda: ask() == 429, what="two waiting requests")
 
 
 def answers(service: Service) -> bool:
@@ -361,14 +372,3 @@ def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be() -> None:
         assert raise_file_limit() == resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= min(before[1], 65_536)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-
-def test_requests_that_wait_for_an_offset_are_bounded(start: Start) -> None:
-    service = start(max_waiting=2)
-    request = b"GET /v1/models/vec?min_offset=1000000&timeout_ms=60000 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-
-    def ask() -> int:
-        return service.http.get("/v1/models/vec", params={"min_offset": 10**6, "timeout_ms": 1}).status_code
-
-    with connect(service, request), connect(service, request):
-        until(lambda: ask() == 429, what="two waiting requests")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,8 +15,8 @@ from online.api.app import create_app
 from online.serving.prediction_rows import instance_json
 from online.settings import ModelSettings, Settings
 from tests.api.rest.test_versions import UP, VEC, teach
-from tests.conftest import Start
-from tests.support import wait_for_rows
+from tests.conftest import config
+from tests.support import Service, until
 
 BODIES: dict[str, bytes] = {
     "an answer": json.dumps({"instances": [UP], "record": False}).encode(),
@@ -41,8 +42,15 @@ BODIES: dict[str, bytes] = {
 }
 
 
-def test_predict_is_answered_alike_by_the_fast_path_and_by_the_route(start: Start) -> None:
-    service = start(VEC)
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("dispatch")
+    running = Service(folder / "state", config(folder, VEC))
+    yield running
+    running.stop()
+
+
+def test_predict_is_answered_alike_by_the_fast_path_and_by_the_route(service: Service) -> None:
     teach(service, "one")
     for case, body in BODIES.items():
         url = f"{service.url}/v1/models/vec"
@@ -70,8 +78,7 @@ AFTER: dict[str, tuple[str, bytes]] = {  # routes, and bodies that they answer
 }
 
 
-def test_what_follows_the_document_of_a_body_is_refused_by_every_reader(start: Start) -> None:
-    service = start(VEC)
+def test_what_follows_the_document_of_a_body_is_refused_by_every_reader(service: Service) -> None:
     for case, (path, body) in AFTER.items():
         url = f"{service.url}{path}"
         assert httpx.post(url, content=body + b" \r\n").status_code in (200, 202), case
@@ -79,12 +86,12 @@ def test_what_follows_the_document_of_a_body_is_refused_by_every_reader(start: S
             assert httpx.post(url, content=body + rest).status_code == 400, (case, rest)
 
 
-def test_rows_of_numbers_are_stored_as_they_were_written(start: Start) -> None:
-    service = start(VEC)
+def test_rows_of_numbers_are_stored_as_they_were_written(service: Service) -> None:
     response = httpx.post(f"{service.url}/v1/models/vec:predict", content=b'{"instances": [[2.50, 1e1], [-0, 4.0]]}')
     ids = response.json()["prediction_ids"]
     with sqlite3.connect(f"file:{service.state}/online.db?mode=ro", uri=True) as store:
-        wait_for_rows(store, 2)
+        count = "SELECT count(*) FROM prediction WHERE id IN (?, ?)"
+        until(lambda: store.execute(count, ids).fetchone()[0] == 2, what="the copy of the journal")
         inputs = dict(store.execute("SELECT id, input FROM prediction").fetchall())
         features = dict(store.execute("SELECT id, features FROM prediction").fetchall())
     assert [inputs[id] for id in ids] == ["[2.50, 1e1]", "[-0, 4.0]"]

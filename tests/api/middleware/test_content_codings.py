@@ -110,6 +110,7 @@ def test_a_request_that_would_be_answered_directly_is_decoded_too(tmp_path: Path
     run(tmp_path, work)
 
 
+@pytest.mark.long
 def test_other_workers_decode_a_body_too(start: Start) -> None:
     service = start(flags=("--workers", "2"))
     bodies = [ROUTES["texts"], ROUTES["feedback"]]

@@ -1,11 +1,12 @@
 """Rewards about what a device answered without the service: feedback with an input, and the choice that it judges."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.conftest import Start
+from tests.conftest import Start, config
 from tests.support import Service
 
 CHAT = '[[models]]\nname = "chat"\nkind = "ranker"\n'
@@ -13,11 +14,13 @@ QUESTION = "When do you open?"
 ADMIN = {"X-Admin-Key": "open sesame"}
 
 
-@pytest.fixture
-def chat(start: Start) -> Service:
-    service = start(CHAT)
+@pytest.fixture(scope="module")
+def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("chat")
+    service = Service(folder / "state", config(folder, CHAT))
     service.wait_learned("chat", 1)
-    return service
+    yield service
+    service.stop()
 
 
 def give(service: Service, **item: Any) -> httpx.Response:
@@ -39,18 +42,13 @@ def test_a_thumb_down_about_an_answer_of_a_device_is_learned_and_taken_back(chat
     assert answer_after(chat, given) != "We open at nine."
     again = give(chat, **thumb)
     assert again.json() == given.json(), "the same id has no second effect"
+    curve = chat.http.get("/v1/models/chat/curve").json()
+    assert (curve["judged"], curve["rated"]) == (0, 0), "it does not count as an answer of the service"
 
     retracted = chat.http.delete("/v1/models/chat/feedback/thumb").raise_for_status().json()
     chat.wait_learned("chat", retracted["offset"])
     newest, *_, first = [each["state_sha256"] for each in chat.versions("chat")]
     assert newest == first, "the state is that of a model without the thumb"
-
-
-def test_it_does_not_count_as_an_answer_of_the_service(chat: Service) -> None:
-    given = give(chat, input=QUESTION, choice="hours", reward=0)
-    answer_after(chat, given)
-    curve = chat.http.get("/v1/models/chat/curve").json()
-    assert (curve["judged"], curve["rated"]) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,7 @@ def test_the_number_of_a_judged_answer_is_exact_in_a_log_with_labels_of_no_answe
         assert service.http.get("/v1/models/vec/curve/judged", params=wrong).status_code == 400
 
 
+@pytest.mark.long
 def test_a_slow_decline_has_one_begin_and_the_version_offered_has_learned_nothing_of_it(start: Start) -> None:
     service = start(VEC, retain=100)
     first = service.client("vec").feedback([{"input": p, "label": label_of(p)} for p in draw_points(50, 4)])[-1]
@@ -154,6 +155,7 @@ def test_a_slow_decline_has_one_begin_and_the_version_offered_has_learned_nothin
     }
 
 
+@pytest.mark.long
 def test_a_roll_back_that_stops_learning_holds_until_it_is_resumed(collapsed: tuple[Service, int]) -> None:
     service, _ = collapsed
     older = health_of(service)["reasons"][0]["figures"]["roll_back_to"]
@@ -170,6 +172,7 @@ def test_a_roll_back_that_stops_learning_holds_until_it_is_resumed(collapsed: tu
     assert int(health_of(service)["version"]) > int(older)
 
 
+@pytest.mark.long
 def test_a_model_recovers_after_a_roll_back_that_was_followed_by_good_answers(collapsed: tuple[Service, int]) -> None:
     service, _ = collapsed
     client = service.client("vec")
@@ -204,6 +207,7 @@ def test_a_model_recovers_after_a_roll_back_that_was_followed_by_good_answers(co
     assert good["last_roll_back"]["version"] == older
 
 
+@pytest.mark.long
 def test_errors_that_are_rare_again_are_said_in_the_past(start: Start) -> None:
     service = start(VEC)
     client = service.client("vec")
@@ -230,6 +234,7 @@ def test_frozen_and_waiting_models_are_not_learning(start: Start) -> None:
     assert codes(restarting)[0] == "learner_restarting"
 
 
+@pytest.mark.long
 def test_the_verdict_survives_a_restart(collapsed: tuple[Service, int], start: Start) -> None:
     service, _ = collapsed
     before = health_of(service)

@@ -4,6 +4,7 @@ import json
 import re
 import time
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
 from http.client import HTTPConnection
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from online.settings import Settings
 from online.store.drift_alarms import add_drift_alarms
 from online.workspace import Workspace
-from tests.conftest import Start
+from tests.conftest import Start, config
 from tests.support import Service, until
 
 VEC = '[[models]]\nname = "vec"\nkind = "classifier"\noptions = { input = "vector", size = 4, scale = 4.0 }\n'
@@ -61,9 +62,18 @@ def test_a_ranker_abstains_on_an_unfamiliar_question(service: Service) -> None:
     assert answer["reply"] is None and answer["abstained"] is True
 
 
-def test_a_classifier_answers_null_before_it_has_seen_a_label(start: Start) -> None:
-    service = start('[[models]]\nname = "txt"\nkind = "classifier"\noptions = { input = "text" }\n')
-    assert predict(service, "txt", ["anything"])["predictions"] == [{"label": None, "probabilities": {}}]
+@pytest.fixture(scope="module")
+def untaught(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service whose models have learned nothing; each is for one test."""
+    folder = tmp_path_factory.mktemp("untaught")
+    text = '[[models]]\nname = "txt"\nkind = "classifier"\noptions = { input = "text" }\n'
+    service = Service(folder / "state", config(folder, text + VEC + LAB + NUM))
+    yield service
+    service.stop()
+
+
+def test_a_classifier_answers_null_before_it_has_seen_a_label(untaught: Service) -> None:
+    assert predict(untaught, "txt", ["anything"])["predictions"] == [{"label": None, "probabilities": {}}]
 
 
 def test_many_instances_are_answered_in_order_by_one_version(service: Service) -> None:
@@ -108,8 +118,8 @@ def test_a_label_is_learned_before_a_prediction_with_its_offset(service: Service
     assert sum(answer["predictions"][0]["probabilities"].values()) == pytest.approx(1)
 
 
-def test_a_number_is_predicted_with_an_interval(start: Start) -> None:
-    service = start(NUM)
+def test_a_number_is_predicted_with_an_interval(untaught: Service) -> None:
+    service = untaught
     assert predict(service, "num", [[0, 0]])["predictions"] == [{"value": None, "low": None, "high": None}]
     points = [[n % 4, n % 3] for n in range(24)]
     for x, y in points:
@@ -296,8 +306,8 @@ def test_retracting_a_correction_that_restored_a_reply_retires_it_again(service:
 # classes
 
 
-def test_a_retired_class_is_not_predicted_until_it_is_restored(start: Start) -> None:
-    service = start(LAB)
+def test_a_retired_class_is_not_predicted_until_it_is_restored(untaught: Service) -> None:
+    service = untaught
     for label, x in (("left/right", 1), ("up", -1), ("left/right", 2), ("up", -2)):
         give(service, "lab", input=[x, x], label=label)
     with service.client("lab") as lab:
@@ -315,6 +325,7 @@ def test_a_retired_class_is_not_predicted_until_it_is_restored(start: Start) -> 
         assert lab.classes()[0] == {"label": "left/right", "active": True, "offset": back["offset"], "refusal": None}
 
 
+@pytest.mark.long
 def test_a_class_past_the_limit_is_listed_as_refused_until_the_limit_is_raised(start: Start) -> None:
     few = LAB.replace("scale = 4.0", "max_labels = 2")
     service = start(few)
@@ -386,8 +397,8 @@ def test_versions_are_listed_with_what_each_has_learned(service: Service) -> Non
     assert keys <= set(newest) and any(version["live"] for version in service.versions("chat"))
 
 
-def test_drift_alarms_are_listed_newest_first_with_their_kind_place_and_size(start: Start) -> None:
-    service = start(VEC)
+def test_drift_alarms_are_listed_newest_first_with_their_kind_place_and_size(untaught: Service) -> None:
+    service = untaught
     assert service.http.get("/v1/models/vec/drift").json() == {"drift": [], "changes": []}
     alarm: dict[str, Any] = {"what": "loss", "label": None, "projection": None, "since": 900, "window": 64}
     alarm |= {"before": 0.1, "after": 0.6, "size": 0.5}

@@ -3,6 +3,7 @@
 from typing import Any
 
 import httpx
+import pytest
 
 from online.client import Client
 from tests.api.auth.access import ADMIN_KEY
@@ -55,6 +56,13 @@ def test_the_questions_that_a_version_answers_otherwise_are_listed_with_what_was
     assert (same["questions"], same["changes"]) == (1, [])
     assert found(service, "vec", "latest")["version"] == second
 
+    refusals: list[tuple[str | int, str, int]]
+    refusals = [(9_999, f"?since={first}", 404), (second, "?since=nothing", 404), (second, "?since=no/label", 400)]
+    refusals += [(second, f"?since={first}&questions={count}", 400) for count in (0, 1_001)]
+    for version, query, status in refusals:
+        assert changes(service, "vec", version, query).status_code == status, query
+    assert changes(service, "absent", second).status_code == 404
+
 
 def test_a_corrected_reply_shows_its_texts_and_is_gone_after_an_erasure(start: Start) -> None:
     service = start(CHAT)
@@ -74,18 +82,7 @@ def test_a_corrected_reply_shows_its_texts_and_is_gone_after_an_erasure(start: S
     assert found(service, "chat", "latest", "?since=latest")["questions"] == 0
 
 
-def test_versions_that_cannot_be_compared_are_refused(start: Start) -> None:
-    service = start(VEC)
-    with service.client("vec") as client:
-        version = learn(client, [{"input": UP, "label": "one"}])
-    assert changes(service, "vec", 9_999, f"?since={version}").status_code == 404
-    assert changes(service, "vec", version, "?since=nothing").status_code == 404
-    assert changes(service, "vec", version, "?since=no/label").status_code == 400
-    assert changes(service, "vec", version, f"?since={version}&questions=0").status_code == 400
-    assert changes(service, "vec", version, f"?since={version}&questions=1001").status_code == 400
-    assert changes(service, "absent", version).status_code == 404
-
-
+@pytest.mark.long
 def test_only_a_curator_sees_what_changed(start: Start) -> None:
     service = start(VEC, admin_key=ADMIN_KEY)
     assert changes(service, "vec", 1).status_code in (401, 403)

@@ -1,7 +1,7 @@
 """Versions beside the live one: selected by number or label, as a canary or a shadow; rollback, freezing and the guard."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from online.client import Client
 from online.models import Example, create, input_options
 from online.models.encoders.factory import create_encoder
-from tests.conftest import Start
+from tests.conftest import Start, config
 from tests.support import Service, run_online, until
 
 VEC = """
@@ -50,13 +50,20 @@ def teach(service: Service, label: str, times: int = 1) -> str:
         return answer["model_version"]
 
 
-@pytest.fixture
-def two_versions(start: Start) -> tuple[Service, str, str]:
-    """A service, the version labelled stable, which predicts "one", and a newer version, which predicts "two"."""
-    service = start(VEC)
+def teach_two_versions(service: Service) -> tuple[Service, str, str]:
+    """Return the version labelled stable, which predicts "one", and a newer version, which predicts "two"."""
     one = teach(service, "one")
     put_label(service, "stable", one).raise_for_status()
     return service, one, teach(service, "two", times=5)
+
+
+@pytest.fixture(scope="module")
+def two_versions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, str, str]]:
+    """A service with two versions, for tests that neither teach it nor roll it back."""
+    folder = tmp_path_factory.mktemp("versions")
+    service = Service(folder / "state", config(folder, VEC))
+    yield teach_two_versions(service)
+    service.stop()
 
 
 def test_each_loaded_version_answers_by_its_number_and_by_its_labels(two_versions: tuple[Service, str, str]) -> None:
@@ -89,6 +96,7 @@ def test_a_version_that_is_not_loaded_is_refused_with_the_error_of_tensorflow_se
     assert put_label(service, "no-such.label", 1).status_code == 400
 
 
+@pytest.mark.long
 def test_a_labelled_version_is_not_pruned(start: Start) -> None:
     service = start(VEC, retain=2, publish_every_ms=0, durable_every_s=0.05)
     one = teach(service, "one")
@@ -116,14 +124,7 @@ def test_the_canary_answers_its_share_of_callers_consistently(two_versions: tupl
     assert {predicted_class(post(service, ":predict", {"instances": [UP]})) for _ in range(20)} == {"two"}
 
 
-def test_a_rollback_goes_to_a_label_or_to_the_previous_version(two_versions: tuple[Service, str, str]) -> None:
-    service, one, newer = two_versions
-    assert post(service, ":rollback", {"version": "stable"}).json()["version"] == one
-    assert predicted_class(post(service, ":predict", {"instances": [UP]})) == "one"
-    assert post(service, ":rollback", {}).json()["version"] == newer  # the version before the last rollback
-    assert predicted_class(post(service, ":predict", {"instances": [UP]})) == "two"
-
-
+@pytest.mark.long
 def test_a_status_describes_one_version_even_while_another_is_published(start: Start) -> None:
     service = start(VEC)
     teach(service, "one")
@@ -141,6 +142,7 @@ def test_a_status_describes_one_version_even_while_another_is_published(start: S
     assert compared > 50
 
 
+@pytest.mark.long
 def test_a_version_that_fails_a_golden_question_is_refused_and_listed_with_the_reason(start: Start) -> None:
     service = start(VEC + 'canaries = [{ input = [1.0, 0.0], answer = "one" }]\n')
     one = teach(service, "one")
@@ -175,6 +177,7 @@ def test_a_frozen_model_learns_the_waiting_feedback_once_it_is_thawed(start: Sta
     assert service.http.get("/v1/models/vec/versions").json()["frozen"] is None
 
 
+@pytest.mark.long
 def test_admin_requests_need_the_admin_key_if_one_is_set(start: Start) -> None:
     service = start(VEC, admin_key="open sesame")
     key = {"X-Admin-Key": "open sesame"}
@@ -201,8 +204,8 @@ def test_without_an_admin_key_admin_requests_are_accepted_only_from_this_machine
     assert own.status_code == 200
 
 
-def test_the_command_line_labels_freezes_and_thaws(two_versions: tuple[Service, str, str]) -> None:
-    service, one, newer = two_versions
+def test_the_command_line_labels_freezes_and_thaws_and_a_rollback_goes_to_a_label_or_back(start: Start) -> None:
+    service, one, newer = teach_two_versions(start(VEC))
     flags = flags_of(service)
     assert f"version {newer} of vec is best" in run_online("label", "best", "latest", *flags).stdout
     until(lambda: post(service, "/labels/best:predict", {"instances": [UP]}).status_code == 200)
@@ -214,6 +217,10 @@ def test_the_command_line_labels_freezes_and_thaws(two_versions: tuple[Service, 
     assert "night" in run_online("versions", *flags).stdout
     run_online("thaw", *flags)
     assert "frozen" not in run_online("versions", *flags).stdout
+    assert post(service, ":rollback", {"version": "stable"}).json()["version"] == one
+    assert predicted_class(post(service, ":predict", {"instances": [UP]})) == "one"
+    assert post(service, ":rollback", {}).json()["version"] == newer  # the version before the last rollback
+    assert predicted_class(post(service, ":predict", {"instances": [UP]})) == "two"
     assert f"from version {one}" in run_online("rollback", "stable", *flags).stdout
 
 
@@ -243,7 +250,7 @@ def quarantines(service: Service) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("outcome", ["dropped", "learned"])
+@pytest.mark.parametrize("outcome", [pytest.param("dropped", marks=pytest.mark.long), "learned"])
 def test_the_guard_rolls_back_when_the_loss_rises_and_waits_for_an_operator(start: Start, outcome: str) -> None:
     service = start(GUARDED)
     draw = np.random.default_rng(7)

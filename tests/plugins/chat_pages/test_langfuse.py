@@ -318,6 +318,7 @@ def test_the_endpoint_is_disabled_until_it_is_configured(service: Service) -> No
     assert response.status_code == 404 and "set langfuse_public_key" in response.json()["error"]
 
 
+@pytest.mark.long
 def test_ratings_work_on_postgres(start: Start, postgres_url: str) -> None:
     service = start(CHAT, store=postgres_url, **KEYS)
     service.wait_learned("chat", 15)

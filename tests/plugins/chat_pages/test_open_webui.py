@@ -239,6 +239,7 @@ def wait_for_poll(scene: Scene) -> None:
     scene.hook(event("created", scene.open_webui.rate("no message of ours", 1), 1))  # waits until the poll has ended
 
 
+@pytest.mark.long
 def test_ratings_without_an_event_are_fetched_at_the_start(start: Start) -> None:
     open_webui = OpenWebui()
     service = start(CHAT, open_webui_url=open_webui.url, open_webui_key=KEY, open_webui_every_s=LONG_INTERVAL_S)
@@ -305,6 +306,7 @@ def test_an_open_webui_that_answers_with_errors_retracts_nothing(scene: Scene) -
     assert scene.feedback_states(feedback) == ["active"]
 
 
+@pytest.mark.long
 def test_an_open_webui_that_is_down_retracts_nothing(start: Start) -> None:
     open_webui = OpenWebui()
     service = start(CHAT, open_webui_url=open_webui.url, open_webui_key=KEY, open_webui_every_s=LONG_INTERVAL_S)
@@ -320,6 +322,7 @@ def test_an_open_webui_that_is_down_retracts_nothing(start: Start) -> None:
     restarted.stop()
 
 
+@pytest.mark.long
 def test_an_invalid_key_is_reported_in_the_log(start: Start) -> None:
     open_webui = OpenWebui()
     service = start(CHAT, open_webui_url=open_webui.url, open_webui_key="sk-wrong", open_webui_every_s=LONG_INTERVAL_S)
@@ -341,6 +344,7 @@ def test_the_endpoint_is_disabled_until_it_is_configured(service: Service) -> No
     assert response.status_code == 404 and "set open_webui_url and open_webui_key" in response.json()["error"]
 
 
+@pytest.mark.long
 def test_ratings_work_on_postgres(start: Start, postgres_url: str) -> None:
     open_webui = OpenWebui()
     service = start(CHAT, store=postgres_url, open_webui_url=open_webui.url, open_webui_key=KEY)

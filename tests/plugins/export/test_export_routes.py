@@ -1,6 +1,7 @@
 """Exports over HTTP: the file with its ETag, its manifest, who may read it, and what is refused."""
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -12,7 +13,7 @@ from online.client import Client
 from online.settings import ModelSettings
 from tests.api.auth.access import ADMIN_KEY, bearer, browse, build, new_key
 from tests.api.rest.test_versions import DOWN, UP, VEC
-from tests.conftest import Start
+from tests.conftest import config
 from tests.support import Service, erase, until
 
 MODELS = f"""{VEC}
@@ -21,6 +22,14 @@ name = "rows"
 kind = "river"
 options = {{ estimator = "tree.HoeffdingTreeClassifier" }}
 """
+
+
+@pytest.fixture(scope="module")
+def exporting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("exporting")
+    service = Service(folder / "state", config(folder, MODELS))
+    yield service
+    service.stop()
 
 
 def get(service: Service, path: str, **headers: str) -> httpx.Response:
@@ -36,8 +45,8 @@ def learn(service: Service, user: str | None = None, times: int = 20) -> str:
         return client.predict([UP], min_offset=offset, record=False)["model_version"]
 
 
-def test_the_file_gives_the_served_answers(start: Start) -> None:
-    service = start(VEC)
+def test_the_file_gives_the_served_answers(exporting: Service) -> None:
+    service = exporting
     version = learn(service)
     response = get(service, f"vec/versions/{version}/export").raise_for_status()
     assert response.headers["etag"] == f'"{hashlib.sha256(response.content).hexdigest()}"'
@@ -55,8 +64,8 @@ def test_the_file_gives_the_served_answers(start: Start) -> None:
         assert named == pytest.approx(each["probabilities"], abs=1e-4)
 
 
-def test_a_file_that_the_client_has_is_not_sent_again_until_the_version_changes(start: Start) -> None:
-    service = start(VEC)
+def test_a_file_that_the_client_has_is_not_sent_again_until_the_version_changes(exporting: Service) -> None:
+    service = exporting
     version = learn(service)
     tag = get(service, f"vec/versions/{version}/export").headers["etag"]
     for known in (tag, f'"other", W/{tag}'):
@@ -72,19 +81,19 @@ def test_a_file_that_the_client_has_is_not_sent_again_until_the_version_changes(
     assert (service.state / "exports" / "vec").is_dir()
 
 
-def test_the_same_file_is_sent_after_the_kept_one_is_lost_or_damaged(start: Start) -> None:
-    service = start(VEC)
+def test_the_same_file_is_sent_after_the_kept_one_is_lost_or_damaged(exporting: Service) -> None:
+    service = exporting
     version = learn(service)
     first = get(service, f"vec/versions/{version}/export")
-    (kept,) = (service.state / "exports" / "vec").glob("*-onnx-*/model.onnx")
+    (kept,) = (service.state / "exports" / "vec").glob(f"{version}-onnx-*/model.onnx")
     kept.write_bytes(b"half of it")
     assert get(service, f"vec/versions/{version}/export").content == first.content
     kept.with_name("manifest.json").write_text("{")
     assert get(service, f"vec/versions/{version}/export").content == first.content
 
 
-def test_what_cannot_be_exported_says_why(start: Start) -> None:
-    service = start(MODELS)
+def test_what_cannot_be_exported_says_why(exporting: Service) -> None:
+    service = exporting
     version = learn(service)
     assert refusal(get(service, f"vec/versions/{version}/export?format=onyx"), 400).endswith(
         "use one of onnx, onnx-int8, safetensors, executorch, litert"
@@ -101,8 +110,8 @@ def refusal(response: httpx.Response, status: int) -> str:
     return str(response.json()["error"])
 
 
-def test_exports_of_a_version_are_gone_with_it_when_a_user_is_erased(start: Start) -> None:
-    service = start(VEC)
+def test_exports_of_a_version_are_gone_with_it_when_a_user_is_erased(exporting: Service) -> None:
+    service = exporting
     before = learn(service, user="u1")
     get(service, f"vec/versions/{before}/export").raise_for_status()
     learn(service, user="u2")

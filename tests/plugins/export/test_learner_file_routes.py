@@ -41,7 +41,7 @@ def key_of(service: Service, *scopes: str) -> dict[str, str]:
     return {"X-API-Key": created["key"]}
 
 
-def test_a_device_goes_on_from_exactly_what_the_version_has_learned(start: Start) -> None:
+def test_a_device_goes_on_from_exactly_what_the_newest_version_on_the_disk_has_learned(start: Start) -> None:
     service = start(VEC)
     version = teach(service)
     response = service.http.get(EXPORT.format(version=version))
@@ -56,20 +56,15 @@ def test_a_device_goes_on_from_exactly_what_the_version_has_learned(start: Start
     assert service.http.get(EXPORT.format(version=version), headers=known).status_code == 304
     assert service.http.get(EXPORT.format(version=999)).status_code == 404
 
-
-def test_a_version_without_sums_on_the_disk_gives_the_file_of_the_one_before(start: Start) -> None:
-    service = start(VEC)
-    teach(service)
-    newest = service.versions("vec")[0]["version"]
     given = service.http.post("/v1/models/vec:feedback", json={"feedback": [{"input": [1, 1], "label": "both"}]})
     service.wait_learned("vec", given.json()["receipts"][0]["offset"])
     live = service.versions("vec")[0]
     response = service.http.get(EXPORT.format(version=live["version"]))
-    assert response.headers["X-Model-Version"] == (live["version"] if live["durable"] else newest)
+    assert response.headers["X-Model-Version"] == (live["version"] if live["durable"] else version)
     assert read_metadata(response.content)["version"] == response.headers["X-Model-Version"]
 
 
-@pytest.mark.parametrize(("shares", "status"), [("false", 403), ("true", 200)])
+@pytest.mark.parametrize(("shares", "status"), [("false", 403), pytest.param("true", 200, marks=pytest.mark.long)])
 def test_sums_are_for_curators_unless_the_model_shares_them(start: Start, shares: str, status: int) -> None:
     service = start(f"{VEC}share_sums = {shares}\n", admin_key="open sesame")
     version = teach(service, **ADMIN)
@@ -82,8 +77,7 @@ def test_sums_are_for_curators_unless_the_model_shares_them(start: Start, shares
     assert httpx.get(url).status_code == 401
 
 
-def test_a_model_that_cannot_go_on_elsewhere_says_why(start: Start) -> None:
-    service = start(f'{CHAT}[[models]]\nname = "tab"\nkind = "classifier"\noptions = {{ input = "table" }}\n')
+def test_a_model_that_cannot_go_on_elsewhere_says_why(service: Service) -> None:
     for model, words in (("chat", "kind classifier"), ("tab", "tables are read by columns that grow")):
         refused = service.http.get(f"/v1/models/{model}/versions/latest/export?format=learner")
         assert refused.status_code == 409
@@ -106,7 +100,7 @@ def test_the_repertoire_file_has_what_is_given_now(start: Start) -> None:
     assert {reply["id"] for reply in changed.json()["replies"]} == {*replies} - {"wifi"}
 
 
-def test_only_a_ranker_has_a_repertoire_file(start: Start) -> None:
-    refused = start(VEC).http.get("/v1/models/vec/replies:offline")
+def test_only_a_ranker_has_a_repertoire_file(service: Service) -> None:
+    refused = service.http.get("/v1/models/vec/replies:offline")
     assert refused.status_code == 400
     assert "only a ranker has replies" in refused.json()["error"]

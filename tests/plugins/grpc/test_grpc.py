@@ -353,6 +353,7 @@ def test_the_canary_keeps_its_share_of_calls_when_its_label_moves(rpcs: RpcClien
     rpcs.service.http.delete(label).raise_for_status()
 
 
+@pytest.mark.long
 def test_a_reload_needs_the_admin_key_if_one_is_set(start: Start) -> None:
     rpcs = RpcClients(start(MODELS, flags=("--grpc-port", "0"), admin_key="open sesame"))
     reload = rpcs.model.HandleReloadConfigRequest
@@ -574,6 +575,7 @@ def test_open_calls_are_bounded(start: Start) -> None:
     until(lambda: code() == CODE.OK, what="an answer after they have ended")
 
 
+@pytest.mark.long
 def test_without_an_admin_key_a_reload_is_accepted_only_from_this_machine(start: Start) -> None:
     service = start(MODELS, flags=("--grpc-port", "0"))
     rpcs = RpcClients(service)

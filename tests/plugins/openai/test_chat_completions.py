@@ -248,6 +248,7 @@ def test_erasing_a_user_deletes_the_message_ids(service: Service, more: Any, hea
     assert find_message(service, message_id) is None
 
 
+@pytest.mark.long
 def test_message_ids_are_stored_on_postgres(start: Start, postgres_url: str) -> None:
     service = start(store=postgres_url)
     service.wait_learned("chat", 1)
@@ -369,6 +370,7 @@ async def send_many(url: str) -> set[type]:
         return {type(each) for each in await asyncio.gather(*requests, return_exceptions=True)}
 
 
+@pytest.mark.long
 def test_too_many_waiting_requests_get_the_rate_limit_error_of_the_client(start: Start) -> None:
     service = start(max_waiting=1, max_batch=1)
     service.wait_learned("chat", 1)
@@ -376,6 +378,7 @@ def test_too_many_waiting_requests_get_the_rate_limit_error_of_the_client(start:
     assert results <= {openai.RateLimitError, ChatCompletion}
 
 
+@pytest.mark.long
 def test_a_stopped_service_is_a_connection_error(start: Start) -> None:
     service = start()
     with openai.OpenAI(base_url=f"{service.url}/v1", api_key="x", max_retries=0) as client:

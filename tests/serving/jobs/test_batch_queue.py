@@ -214,6 +214,7 @@ def test_a_cancelled_job_ends_and_leaves_nothing(service: Service, folder: Path)
     assert service.http.get("/v1/models/vec/jobs/..%2F..%2Fsecret").status_code == 400
 
 
+@pytest.mark.long
 def test_requests_are_not_slowed_down_by_a_job(service: Service, folder: Path) -> None:
     (folder / "files" / "long.jsonl").write_bytes(rows(LONG))
 
@@ -294,6 +295,7 @@ def test_the_number_of_waiting_jobs_is_limited(service: Service, folder: Path) -
         assert service.http.post(f"/v1/models/vec/jobs/{job['id']}:cancel").status_code in (200, 409)  # or done by now
 
 
+@pytest.mark.long
 def test_a_job_of_a_removed_model_fails_with_the_reason(start: Start, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_bytes(rows(UNENDING))
     service = with_feedback(start(with_job_folders(tmp_path)))
@@ -307,6 +309,7 @@ def test_a_job_of_a_removed_model_fails_with_the_reason(start: Start, tmp_path: 
     assert content["error"] == "there is no model 'vec' any more"
 
 
+@pytest.mark.long
 def test_only_one_of_two_services_on_one_state_folder_runs_jobs(start: Start, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_bytes(rows(UNENDING))
     first = with_feedback(start(with_job_folders(tmp_path)))
@@ -322,6 +325,7 @@ def test_only_one_of_two_services_on_one_state_folder_runs_jobs(start: Start, tm
     assert first.http.post(f"/v1/models/vec/jobs/{job['id']}:cancel").json()["state"] == "cancelled"
 
 
+@pytest.mark.long
 def test_a_small_file_that_unpacks_to_one_endless_line_fails_its_job_with_little_memory(
     service: Service, folder: Path
 ) -> None:
@@ -334,6 +338,7 @@ def test_a_small_file_that_unpacks_to_one_endless_line_fails_its_job_with_little
     assert peak_memory_bytes(service) - before < 64 * MB
 
 
+@pytest.mark.long
 def test_sigterm_ends_a_service_while_a_job_reads_a_file_without_an_end(start: Start, tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     gzip_bomb(tmp_path / "files" / "in.jsonl.gz", b"\n", 4_000 * MB)
@@ -344,6 +349,7 @@ def test_sigterm_ends_a_service_while_a_job_reads_a_file_without_an_end(start: S
     assert service.stop(signal.SIGTERM) == 0
 
 
+@pytest.mark.long
 def test_a_job_that_takes_too_long_is_ended_with_its_process_and_the_next_one_has_its_turn(
     start: Start, tmp_path: Path
 ) -> None:

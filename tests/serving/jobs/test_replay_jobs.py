@@ -235,6 +235,7 @@ def test_code_named_by_an_uploaded_log_or_its_request_is_not_run(service: Servic
     assert "'network' of an uploaded tower must be mlp or cnn" in failure(service, json.dumps(header).encode())
 
 
+@pytest.mark.long
 def test_an_estimator_or_a_class_named_by_an_upload_is_not_run(start: Start, tmp_path: Path) -> None:
     """Not even by a service whose operator configured a class of their own."""
     own = "tests.models.nearest_mean:NearestMean"
@@ -304,6 +305,7 @@ def test_a_deleted_replay_ends_immediately_and_the_next_one_starts(start: Start)
     assert [path.name for path in (service.state / "replays").iterdir()] == [second["id"]]
 
 
+@pytest.mark.long
 def test_a_replay_that_takes_too_long_is_ended_although_its_process_stands_still(start: Start) -> None:
     service = start(MODELS, max_job_hours=8 / 3600)
     sent = send(service, table(20_000, 12), **SLOW)
@@ -316,6 +318,7 @@ def test_a_replay_that_takes_too_long_is_ended_although_its_process_stands_still
         until(lambda: os.killpg(group, 0), what="the end of all its processes")
 
 
+@pytest.mark.long
 def test_a_replay_of_a_killed_service_is_reported_as_failed(start: Start) -> None:
     service = start(MODELS)
     sent = send(service, table(20_000, 12), **SLOW)

@@ -126,6 +126,7 @@ def test_a_report_is_in_the_language_that_is_asked_for_or_that_the_browser_prefe
     assert unknown.status_code == 400 and "language" in unknown.json()["error"]
 
 
+@pytest.mark.long
 def test_the_page_that_waits_for_a_report_is_in_german_too(start: Start) -> None:
     service = start(MODELS)
     give_labels(service, "one")
@@ -168,6 +169,7 @@ def test_only_the_newest_reports_are_kept_and_older_addresses_still_show_theirs(
     assert [each.until for each in reports.state("numbers", 40).reports] == [30, 11, 10]
 
 
+@pytest.mark.long
 def test_a_report_in_progress_is_cancelled_and_can_be_made_again(start: Start) -> None:
     service = start(MODELS)
     give_labels(service, "one")
@@ -232,6 +234,7 @@ def test_a_failed_report_is_explained_once_and_the_next_attempt_succeeds(start: 
     assert names == ["1.de.html", "1.html"]
 
 
+@pytest.mark.long
 def test_a_service_that_stops_leaves_no_report_process_behind(start: Start) -> None:
     service = start(MODELS)
     give_labels(service, "one")

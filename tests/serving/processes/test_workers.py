@@ -228,7 +228,14 @@ def test_a_killed_worker_is_restarted_while_the_others_answer(service: Service) 
     assert count_predictions(service) == before + answered_count
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGINT, marks=pytest.mark.long),
+        pytest.param(signal.SIGTERM, marks=pytest.mark.long),
+        signal.SIGKILL,
+    ],
+)
 def test_all_processes_end_when_the_first_worker_ends(tmp_path: Path, number: int) -> None:
     service = Service(tmp_path / "state", config(tmp_path, VEC), "--workers", "2")
     pids = other_workers(service) + children(service.process.pid, "learn")
@@ -237,6 +244,7 @@ def test_all_processes_end_when_the_first_worker_ends(tmp_path: Path, number: in
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 30, "the end of the other processes")
 
 
+@pytest.mark.long
 def test_the_port_is_free_at_once_after_the_first_worker_was_killed(tmp_path: Path) -> None:
     service = Service(tmp_path / "state", config(tmp_path, VEC), "--workers", "3")
     port = httpx.URL(service.url).port
@@ -246,6 +254,7 @@ def test_the_port_is_free_at_once_after_the_first_worker_was_killed(tmp_path: Pa
     again.stop()
 
 
+@pytest.mark.long
 def test_a_single_worker_is_not_listed(tmp_path: Path) -> None:
     service = Service(tmp_path / "state", config(tmp_path, VEC))
     assert "workers" not in service.http.get("/readyz").json()

@@ -68,6 +68,7 @@ def test_the_same_sums_with_the_same_id_have_no_second_effect(lab: Service) -> N
         assert state_at(lab, 1) == central_fingerprint(rows)
 
 
+@pytest.mark.long
 def test_sums_are_learned_once_by_a_service_whose_learner_is_killed(start: Start) -> None:
     rows = draw(300)
     lab = start(MODEL, durable_every_s=0.5)
@@ -99,6 +100,7 @@ def test_erasing_a_user_leaves_a_model_that_never_saw_their_sums(lab: Service) -
     assert sums[-400:] not in database
 
 
+@pytest.mark.long
 def test_an_exported_log_with_sums_is_replayed_to_the_same_hash(lab: Service, tmp_path: Path) -> None:
     rows = draw(200)
     with lab.client("lab") as client:
