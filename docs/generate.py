@@ -147,7 +147,7 @@ def rest_page() -> str:
 
 
 def access_page() -> str:
-    from online.api.app import ROUTES
+    from online.api.core_routers import ROUTES
     from online.plugins.grpc.server import list_rpcs
     from online.schemas.access.callers import SCOPE_HELP
 

@@ -3,6 +3,7 @@
 A message says what is invalid, the value, and the remedy. It never carries a traceback or a secret.
 """
 
+import errno
 from collections.abc import Iterable, Mapping
 from typing import Self
 
@@ -196,3 +197,15 @@ class CorruptSnapshot(OnlineError):
 
 class SetupError(OnlineError):
     """The service cannot start with this configuration. The command line exits with status 2."""
+
+
+NO_FREE_FILES = errno.EMFILE, errno.ENFILE
+
+
+def describe_error(error: Exception) -> tuple[int, str]:
+    """The status and the sentence with which a request is answered that failed; no internal details of an unknown error."""
+    if isinstance(error, OnlineError):
+        return error.status, str(error)
+    if isinstance(error, OSError) and error.errno in NO_FREE_FILES:
+        return 503, "the service can open no more files (ulimit -n); try again later"
+    return 500, f"internal error: {type(error).__name__}; the log of the service has the details"

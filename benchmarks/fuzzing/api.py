@@ -32,7 +32,7 @@ from benchmarks.fuzzing.seeded_service import (
     view_others,
 )
 from benchmarks.service import BenchmarkError, Service, running_service
-from online.api.app import ROUTES
+from online.api.core_routers import ROUTES
 from online.schemas.access.callers import SCOPES
 
 SCHEMATHESIS = "schemathesis>=4,<5"

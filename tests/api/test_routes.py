@@ -3,7 +3,7 @@
 import pytest
 from fastapi import Request, Response
 
-from online.api.app import ROUTES
+from online.api.core_routers import ROUTES
 from online.api.routes import Router, RouteTable, compile_path
 
 

@@ -23,7 +23,7 @@ from online.api.auth.scopes import Access, check_scope
 from online.api.bodies import decode_rows
 from online.api.middleware.content_codings import is_coded
 from online.api.routes import Route
-from online.errors import OnlineError
+from online.errors import OnlineError, describe_error
 from online.models import Answer
 from online.models.encoders.rows import VectorEncoder
 from online.serving.answers import render_answer
@@ -159,7 +159,8 @@ class Endpoint:
     def fail(self, request: DirectRequest, error: Exception) -> None:
         """Answer with the error; one that nobody foresaw also closes the connection."""
         is_known = isinstance(error, OnlineError)
-        status, text = describe_error(error)
+        code, text = describe_error(error)
+        status = HTTPStatus(code)
         if not is_known:
             log.error("a prediction failed", exc_info=error)
             request.keep_alive = False
@@ -215,11 +216,3 @@ class DirectPredictions:
             for name, model in runtime.models.items()
             if isinstance(model.live.encoder_config.encoder, VectorEncoder)
         }
-
-
-def describe_error(error: Exception) -> tuple[HTTPStatus, str]:
-    """The status and the text of the answer to a request that failed."""
-    if isinstance(error, OnlineError):
-        return HTTPStatus(error.status), str(error)
-    text = f"internal error: {type(error).__name__}; the log of the service has the details"
-    return HTTPStatus.INTERNAL_SERVER_ERROR, text

@@ -25,7 +25,7 @@ from grpc_reflection.v1alpha import reflection
 
 from online.api.auth.callers import Callers, Credentials
 from online.api.auth.scopes import Access, check_scope
-from online.errors import BadInput, OnlineError, PreconditionFailed, SetupError
+from online.errors import BadInput, OnlineError, PreconditionFailed, SetupError, describe_error
 from online.installed import collect_all
 from online.plugins.grpc.calls import Call, Method, Service, parse_host
 from online.plugins.grpc.health import Health
@@ -161,8 +161,7 @@ class GrpcServer(ServicePart):
             except Exception as error:  # the caller gets no internal details
                 self.runtime.metrics.refused.labels("500").inc()
                 log.error("a call failed", exc_info=error)
-                text = f"internal error: {type(error).__name__}; the log of the service has the details"
-                await context.abort(grpc.StatusCode.INTERNAL, text)
+                await context.abort(grpc.StatusCode.INTERNAL, describe_error(error)[1])
             context.set_trailing_metadata(tuple(call.trailing.items()))
             return answer.SerializeToString()
 

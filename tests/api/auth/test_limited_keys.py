@@ -7,7 +7,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from online.api.app import ROUTES
+from online.api.core_routers import ROUTES
 from online.schemas.access.callers import SCOPES
 from tests.api.auth.access import ADMIN_KEY, VEC, bearer, browse, build, new_key
 

@@ -7,9 +7,9 @@ import grpc
 import pytest
 from fastapi.testclient import TestClient
 
-from online.api.app import ROUTES
 from online.api.auth.callers import Callers
 from online.api.auth.scopes import check_scope
+from online.api.core_routers import ROUTES
 from online.errors import Forbidden, Unauthorized
 from online.plugins.grpc.server import create_services, list_rpcs
 from online.schemas.access.callers import ANONYMOUS, SCOPE_HELP, SCOPES, Scope, caller_with

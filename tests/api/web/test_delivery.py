@@ -13,7 +13,8 @@ import pytest
 from fastapi import FastAPI
 
 from online.api import pages
-from online.api.app import ROUTES, create_app
+from online.api.app import create_app
+from online.api.core_routers import ROUTES
 from online.settings import ModelSettings, Settings
 
 MODEL = ModelSettings(name="vec", kind="classifier", options={"input": "vector", "size": 2})

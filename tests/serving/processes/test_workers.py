@@ -15,7 +15,7 @@ import httpx
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from online.api.app import ROUTES
+from online.api.core_routers import ROUTES
 from online.api.http.forwarding import CALLER_HEADER, ForwardedCaller, Forwarder
 from online.settings import Settings
 from tests.conftest import config

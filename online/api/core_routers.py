@@ -1,0 +1,61 @@
+"""The routes of the core, in the order in which they are tried; those of plugins come after them."""
+
+from online.api import unmatched
+from online.api.auth import holder_routes, key_routes, session
+from online.api.rest import (
+    classes,
+    conversations,
+    explanations,
+    feedback,
+    feedback_links,
+    health,
+    jobs,
+    models,
+    monitoring,
+    predict,
+    replays,
+    replies,
+    reports,
+    versions,
+)
+from online.api.rest.curating import inbox, review
+from online.api.rest.exchange import cohorts
+from online.api.rest.operating import devices, usage
+from online.api.routes import Router, RouteTable
+from online.installed import collect_all
+
+MODULES = (
+    predict,
+    feedback,
+    models,
+    replies,
+    feedback_links,
+    conversations,
+    explanations,
+    classes,
+    reports,
+    replays,
+    versions,
+    jobs,
+    monitoring,
+    health,
+    review,
+    usage,
+    devices,
+    inbox,
+    cohorts,
+    session,
+    key_routes,
+    holder_routes,
+)
+
+
+def create_table() -> RouteTable:
+    """The table of all routes of the core and of the installed plugins."""
+    of_plugins: list[Router] = collect_all("routers")
+    return RouteTable(
+        [*(module.router for module in MODULES), *of_plugins, unmatched.router]
+    )  # the last one matches all
+
+
+ROUTES = create_table()
