@@ -39,8 +39,8 @@ from benchmarks.wire import (
 from online.learning.encoder_tuning.adoption import adopt
 from online.models.encoders import minilm
 from online.settings import load
+from online.state.workspace import Workspace
 from online.telemetry import configure_logging
-from online.workspace import Workspace
 
 CHUNK, WORDS, CONNECTIONS = 250, 10, 4
 TURN_S = 2.0  # length of one portion of load; portions are sent until the other encoder is live

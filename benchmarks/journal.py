@@ -30,10 +30,10 @@ from benchmarks.report import command, create_parser, percentile, print_json, sa
 from benchmarks.service import process_cpu_s
 from online.journal import JournalFrame, JournalRow, JournalWriter, list_segments
 from online.settings import ModelSettings, Settings
+from online.state.workspace import Workspace
 from online.store import Store, now
 from online.store.journal_copy import build_row, copy_all
 from online.store.predictions import PREDICTIONS, add_predictions
-from online.workspace import Workspace
 
 TEXT = b'"When does the library open on Sundays, and may I bring my dog?"'
 TEXT_FEATURES = 384  # bytes

@@ -28,11 +28,11 @@ from online.models import Example, create, recipe
 from online.schemas.events import Event
 from online.settings import ModelSettings, Settings
 from online.snapshots.manifest import Manifest
+from online.state.workspace import Workspace
 from online.store.drift_alarms import add_drift_alarms
 from online.store.events import append_events, load_digests
 from online.store.feedback import add_feedback
 from online.store.predictions import add_predictions
-from online.workspace import Workspace
 
 SPEC = ModelSettings(name="vec", kind="classifier", options={"input": "vector", "size": 2, "scale": 4.0})
 CONFIG = """

@@ -20,11 +20,11 @@ from benchmarks.learning_page import Timing, measure_ms, serve
 from benchmarks.report import command, create_parser, percentile, print_json, progress, say, table, verdict
 from online.schemas.events import Event
 from online.settings import ModelSettings, Settings
+from online.state.workspace import Workspace
 from online.store.database.meta import save_kind
 from online.store.events import append_events
 from online.store.repertoire.replies import add_reply
 from online.store.usage.answer_ratings import AnswerRatings, add_answer_ratings
-from online.workspace import Workspace
 
 SPEC = ModelSettings(name="chat", kind="ranker")
 CONFIG = """

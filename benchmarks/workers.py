@@ -40,8 +40,8 @@ from online.learning.setup import LearnerSetup
 from online.models import Options
 from online.schemas.events import Event
 from online.settings import ModelSettings, Settings
+from online.state.workspace import Workspace
 from online.store.events import append_events
-from online.workspace import Workspace
 
 KEY = "the key of this benchmark"
 CLASSES, WIDTH = 50, 384

@@ -28,15 +28,14 @@ if TYPE_CHECKING:
     from online.api.routes import Router
     from online.api.shared_routes import Dialect
     from online.models.kinds import KindSpec
-    from online.plugins.grpc.calls import Service
     from online.serving.model_runtime import ModelRuntime
     from online.serving.parts import ModelPart, ServicePart
     from online.serving.runtime import Runtime
     from online.snapshots import Snapshots
+    from online.state.workspace import Workspace
     from online.store.database.tables import TableGroup
     from online.store.erasure.log import Erased
     from online.telemetry import MetricsPart
-    from online.workspace import Workspace
 
 
 class Page(NamedTuple):
@@ -97,8 +96,8 @@ class Plugin:
         """The body of an error, where the plugin's protocol has another shape than {"error": "..."}."""
         return None
 
-    def grpc_services(self, runtime: "Runtime") -> "Iterable[Service]":
-        """The gRPC services of the plugin, for the plugin `grpc`."""
+    def grpc_services(self, runtime: "Runtime") -> "Iterable[object]":
+        """The gRPC services of the plugin, each a `Service` of the plugin `grpc`."""
         return ()
 
     def pages(self) -> "Iterable[Page]":

@@ -23,7 +23,7 @@ from online.api.auth.locality import is_loopback
 from online.errors import LinkExpired, LinkInvalid
 from online.schemas.access.callers import Caller
 from online.settings import Settings
-from online.signing_keys import SigningKeys
+from online.state.signing_keys import SigningKeys
 from online.telemetry import log_event
 
 log = logging.getLogger("online.signed_urls")

@@ -19,7 +19,7 @@ from online.cli.state import load_settings
 
 if TYPE_CHECKING:
     from online.settings import Settings
-    from online.workspace import Workspace
+    from online.state.workspace import Workspace
 
 
 JoinOption = Annotated[
@@ -64,8 +64,8 @@ def learn(
       ONLINE_WORKERS_KEY=... online learn --join learner.example:7000 --store postgresql://...
       torchrun --standalone --nproc-per-node 4 --no-python online learn --state ./state
     """
+    from online.state.workspace import Workspace
     from online.telemetry import configure_logging
-    from online.workspace import Workspace
 
     exit_on_sigterm()
     keep_files_private()

@@ -162,8 +162,8 @@ def run_store_process(
     from online.serving.feedback.work import create_work
     from online.serving.processes.journal_copier import JournalCopier
     from online.serving.processes.store_process import StoreProcess
+    from online.state.workspace import Workspace
     from online.telemetry import configure_logging
-    from online.workspace import Workspace
 
     configure_logging(settings.log_level, settings.log_format)
     workspace = Workspace(settings)

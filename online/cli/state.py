@@ -15,7 +15,7 @@ from online.settings import ModelSettings, Settings, load
 
 if TYPE_CHECKING:
     from online.snapshots import Snapshots
-    from online.workspace import Workspace
+    from online.state.workspace import Workspace
 
 
 def load_settings(config: Path | None, assignments: Sequence[str] | None = None, **flags: Any) -> Settings:
@@ -65,7 +65,7 @@ def select_model(
 def open_workspace(settings: Settings) -> Iterator["Workspace"]:
     """The state folder with its store, which is closed at the end. What the command has created there is private."""
     from online.io.private import make_private
-    from online.workspace import Workspace
+    from online.state.workspace import Workspace
 
     workspace = Workspace(settings)
     try:
@@ -88,6 +88,6 @@ def record_locally(settings: Settings, action: str, model: str, target: str | No
 
 def open_snapshots(settings: Settings, model: str | None) -> "Snapshots":
     """The snapshots of one model, without opening the store."""
-    from online.workspace import snapshots_in
+    from online.state.workspace import snapshots_in
 
     return snapshots_in(settings, select_model(settings, model).name)

@@ -14,16 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from online.base_snapshot import (
-    CLOSED_AT,
-    HISTORY,
-    MISSING_UNTIL,
-    closed_at,
-    find_base,
-    history_count,
-    load_base,
-    missing_until,
-)
 from online.errors import CorruptSnapshot, Unavailable
 from online.learning.feedback_counts import FeedbackCounts
 from online.learning.training_state import TrainingState
@@ -33,6 +23,16 @@ from online.models.tower.stack import determinism_domain
 from online.schemas.events import Entry
 from online.snapshots import Snapshots
 from online.snapshots.manifest import Manifest
+from online.state.base_snapshot import (
+    CLOSED_AT,
+    HISTORY,
+    MISSING_UNTIL,
+    closed_at,
+    find_base,
+    history_count,
+    load_base,
+    missing_until,
+)
 from online.store import Store, now
 from online.store.deletion.event_expiry import (
     EventExpiry,
@@ -64,7 +64,7 @@ class RetentionPeriod:
 
 @dataclass(slots=True)
 class BaseBuilding:
-    """A base that is being built. until, closed_at: as B and H in online/base_snapshot.py."""
+    """A base that is being built. until, closed_at: as B and H in online/state/base_snapshot.py."""
 
     training: TrainingState
     counts: FeedbackCounts

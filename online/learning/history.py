@@ -3,7 +3,6 @@
 files --BulkLoad--> model --publish_history--> base --the learner starts from it--> versions
 """
 
-from online.base_snapshot import CLOSED_AT, HISTORY
 from online.errors import SetupError
 from online.learning.base_building import publish_base
 from online.learning.feedback_counts import FeedbackCounts
@@ -12,9 +11,10 @@ from online.models import Model, Options, recipe, spec_of
 from online.models.statistics.partial_sums import has_partial_sums
 from online.settings import ModelSettings
 from online.snapshots.manifest import Manifest
+from online.state.base_snapshot import CLOSED_AT, HISTORY
+from online.state.workspace import Workspace
 from online.store import now
 from online.store.deletion.event_expiry import load_expiry
-from online.workspace import Workspace
 
 
 def check_can_load(workspace: Workspace, spec: ModelSettings, options: Options) -> None:

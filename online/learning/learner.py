@@ -20,7 +20,6 @@ from dataclasses import asdict
 
 import torch
 
-from online.base_snapshot import MISSING_UNTIL, missing_until
 from online.errors import EncoderMoved, LearningLost, LogReplaced, Unavailable
 from online.learning.base_building import Bases
 from online.learning.feedback_counts import FeedbackCounts
@@ -34,13 +33,14 @@ from online.learning.relearning import Relearning, asks_to_relearn
 from online.learning.setup import LearnerSetup
 from online.learning.training_state import TrainingState
 from online.models import Options, can_tune_encoder, recipe, spec_of
-from online.rollback_guard import Guard
 from online.schemas.events import Entry
 from online.scoring.drift_changes import Alarm
 from online.snapshots import Snapshots
 from online.snapshots.folder import LoadedSnapshot
 from online.snapshots.manifest import Manifest
 from online.snapshots.progress import ProgressWriter
+from online.state.base_snapshot import MISSING_UNTIL, missing_until
+from online.state.guard import Guard
 from online.store import Store
 from online.store.drift_alarms import add_drift_alarms
 from online.store.encoder_moves import check_encoder

@@ -10,7 +10,6 @@ from contextlib import closing
 from functools import partial
 from typing import IO
 
-from online.device_reports import DeviceReporter
 from online.errors import EncoderMoved, LogReplaced
 from online.io.backoff import Backoff
 from online.io.cache import cache_folder
@@ -29,9 +28,10 @@ from online.models.devices.turns import Quantum, low_priority
 from online.models.encoders.factory import create_encoder
 from online.models.lazy_torch import torch, use_one_thread
 from online.settings import ModelSettings
+from online.state.device_reports import DeviceReporter
+from online.state.workspace import Workspace
 from online.stream.contract import Stream
 from online.telemetry import log_event
-from online.workspace import Workspace
 
 log = logging.getLogger("online.learner")
 

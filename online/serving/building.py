@@ -11,13 +11,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from online.device_reports import DeviceReporter
 from online.errors import SetupError
 from online.installed import collect
 from online.journal import JournalWriter
 from online.models import spec_of
 from online.models.devices.probe import Devices, SystemDevices
-from online.rollback_guard import Guard
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
 from online.serving.callers.caller_review import CallerReview
@@ -65,11 +63,13 @@ from online.serving.usage.counting import RatingCounter
 from online.serving.versions import ServedVersion
 from online.settings import ModelSettings, Settings
 from online.snapshots import Snapshots
+from online.state.device_reports import DeviceReporter
+from online.state.guard import Guard
+from online.state.workspace import Workspace
 from online.store import Store
 from online.store.callers.standing import STATES, State
 from online.store.shadow_answers import ShadowAnswerRow, add_shadow_answers
 from online.telemetry import Metrics
-from online.workspace import Workspace
 
 RANDOM_BYTES, IDS_AT_ONCE = 9, 256  # of an id; ids whose random part is drawn in one call
 

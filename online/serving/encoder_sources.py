@@ -15,7 +15,7 @@ from online.models import Encoder, Options, can_tune_encoder, encoder_options
 from online.models.encoders.factory import create_encoder
 from online.models.encoders.text import with_encoder
 from online.settings import ModelSettings
-from online.workspace import Workspace
+from online.state.workspace import Workspace
 
 
 class EncoderCache:

@@ -11,7 +11,6 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from online.base_snapshot import find_base, missing_until
 from online.errors import LogReplaced, Unavailable
 from online.installed import Parts
 from online.schemas.models import LearnerState
@@ -39,6 +38,7 @@ from online.serving.usage.counting import RatingCounter
 from online.serving.versions import ServedVersion
 from online.settings import ModelSettings
 from online.snapshots import Snapshots
+from online.state.base_snapshot import find_base, missing_until
 from online.store.encoder_moves import encoder_of, load_adaptation
 from online.store.events import check_log, head_of
 from online.store.quarantine import Outcome, QuarantineRow

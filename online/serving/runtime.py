@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from online.device_reports import DeviceReporter
 from online.errors import NotFound, Unavailable
 from online.installed import Parts
 from online.schemas.models import LearnerState
@@ -29,9 +28,10 @@ from online.serving.processes.supervisor import Supervisor
 from online.serving.processes.workers import Workers, report_versions
 from online.serving.rates import RateLimits
 from online.settings import Settings
+from online.state.device_reports import DeviceReporter
+from online.state.workspace import Workspace
 from online.store.journal_copy import copy_all
 from online.telemetry import Metrics
-from online.workspace import Workspace
 
 log = logging.getLogger("online.serving")
 

@@ -53,7 +53,7 @@ class Snapshots:
         return (self.folder.path / BASE).is_dir()
 
     def base(self) -> "Snapshots":
-        """The base (online/base_snapshot.py), as the only one of the snapshots in a folder of its own."""
+        """The base (online/state/base_snapshot.py), as the only one of the snapshots in a folder of its own."""
         folder = self.folder
         return Snapshots(
             folder.path / BASE, f"{folder.model}/{BASE}", folder.wakeup, self.retention.retain, folder.seal

@@ -13,7 +13,7 @@ from online.evaluation.sources.replay_source import ReadOptions
 from online.learning.encoder_tuning.adoption import AdaptationRun
 from online.models import recipe
 from online.settings import ModelSettings, Settings
-from online.workspace import Workspace
+from online.state.workspace import Workspace
 from tests.learning.encoder_tuning.test_tuning import QUICK, orders
 from tests.support import run_online
 

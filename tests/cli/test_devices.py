@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from online.cli.operating.devices import describe, look_up
-from online.device_reports import DeviceReporter
 from online.models.devices.fallback import Fallback
 from online.settings import ModelSettings, Placement, Settings
+from online.state.device_reports import DeviceReporter
 from tests.models.devices.fakes import GIB, FakeDevices
 from tests.support import run_online
 

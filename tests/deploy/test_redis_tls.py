@@ -11,7 +11,7 @@ import pytest
 from online.errors import Unavailable
 from online.schemas.events import Event
 from online.settings import ModelSettings, Settings
-from online.workspace import Workspace
+from online.state.workspace import Workspace
 from tests.api.test_tls import create_certificate
 
 MODEL = ModelSettings(name="m", kind="classifier", options={"input": "table"})

@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from online.base_snapshot import find_base
 from online.learning.base_building import RetentionPeriod
 from online.learning.learner import Learner
 from online.schemas.events import Entry, Event
@@ -20,6 +19,7 @@ from online.serving.jobs.event_retention import EventRetention, ExpiringModel
 from online.serving.processes.store_messages import NewFeedback
 from online.settings import Drift
 from online.snapshots.manifest import Manifest
+from online.state.base_snapshot import find_base
 from online.store.deletion.event_expiry import EventExpiry, load_expiry
 from online.store.events import EVENTS, append_events
 from online.store.feedback import add_feedback

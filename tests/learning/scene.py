@@ -12,8 +12,8 @@ from online.models import Example, Options, create
 from online.models.classifier import Classifier
 from online.schemas.events import Event, Target
 from online.settings import ModelSettings, Settings
+from online.state.workspace import Workspace
 from online.stream.contract import Stream
-from online.workspace import Workspace
 
 VECTOR: Options = {"input": "vector", "size": 3, "scale": 4.0}
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from online.device_reports import DeviceReporter, collect_reports
 from online.errors import SetupError
 from online.learning.placing import place_models
 from online.learning.process import join_all, start_thread
@@ -14,7 +13,8 @@ from online.models import recipe
 from online.schemas.events import Event
 from online.settings import ModelSettings, Placement, Settings
 from online.snapshots import Snapshots
-from online.workspace import Workspace
+from online.state.device_reports import DeviceReporter, collect_reports
+from online.state.workspace import Workspace
 from tests.models.devices.fakes import GIB, FakeDevices
 from tests.support import until
 

@@ -17,7 +17,7 @@ from online.learning.process import run_learner
 from online.models import KINDS, recipe
 from online.schemas.events import Event
 from online.settings import SHIPPED, ModelSettings, Settings
-from online.workspace import Workspace
+from online.state.workspace import Workspace
 from tests.support import until
 
 

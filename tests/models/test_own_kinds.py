@@ -12,7 +12,7 @@ from online.models import KINDS, Example, KindSpec, admit, admit_all, create, fi
 from online.models.contract import Model
 from online.models.kinds import ADMITTED
 from online.settings import ModelSettings, Settings
-from online.workspace import Workspace
+from online.state.workspace import Workspace
 from tests.models.synthetic import row
 
 NEAREST = "tests.models.nearest_mean:NearestMean"

@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from online import audit_log
-from online.audit_log import AuditLog
-from online.signing_keys import SigningKeys
+from online.state import audit_log
+from online.state.audit_log import AuditLog
+from online.state.signing_keys import SigningKeys
 from online.store import Store
 from online.store.callers.audit import AuditEntry, AuditHead, append_audit, load_audit, load_head, verify_audit
 

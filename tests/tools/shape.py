@@ -152,6 +152,17 @@ def places(parent: Path, name: str) -> Iterator[Path]:
         yield base.parent / "__init__.py"
 
 
+def count_imports(package: Path) -> dict[Path, int]:
+    """How many modules of ours each module imports."""
+    modules = read_modules(package)
+    return {path: len(list_imports(tree, modules)) for path, (tree, _) in modules.items()}
+
+
+def list_circles(package: Path) -> list[list[Path]]:
+    modules = read_modules(package)
+    return find_circles({path: list_imports(tree, modules) for path, (tree, _) in modules.items()})
+
+
 def largest_imports(folder: Path, imports: Mapping[Path, set[Path]]) -> str:
     roots = {folder / "online" / root for root in ROOTS}
     count, path = max((len(targets), path) for path, targets in imports.items() if path not in roots)

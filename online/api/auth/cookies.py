@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from online.settings import Settings
-from online.signing_keys import SigningKeys
+from online.state.signing_keys import SigningKeys
 
 VISITOR_COOKIE, SESSION_COOKIE = "online_visitor", "online_session"
 VISITOR_S, SESSION_S = 365 * 24 * 3600, 12 * 3600

@@ -13,7 +13,6 @@ from online.api.auth.scopes import CallerDep, check_all_models
 from online.api.dependencies import RuntimeDep
 from online.api.responses import json_response
 from online.api.routes import Router
-from online.device_reports import collect_reports
 from online.errors import Unavailable
 from online.schemas.access.callers import Caller
 from online.schemas.operating.devices import DeviceReport
@@ -21,6 +20,7 @@ from online.serving.live import describe_set_aside
 from online.serving.model_runtime import ModelReadiness, ModelRuntime
 from online.serving.processes.journal_copier import measure_journal
 from online.serving.runtime import Runtime
+from online.state.device_reports import collect_reports
 from online.store.refusals import count_refusals
 
 router = Router()

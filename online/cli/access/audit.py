@@ -30,7 +30,7 @@ def list_entries(
       online audit list --count 200
       online audit list --user alice@example.com --json
     """
-    from online.audit_log import PEOPLE
+    from online.state.audit_log import PEOPLE
     from online.store.callers.audit import load_audit
 
     with open_workspace(load_settings(config, state=state, store=store)) as workspace:

@@ -12,7 +12,7 @@ from online.cli.state import load_settings, open_workspace
 from online.errors import BadInput, SetupError
 
 if TYPE_CHECKING:
-    from online.workspace import Workspace
+    from online.state.workspace import Workspace
 
 
 def erase(

@@ -140,7 +140,7 @@ def rotate_signing(
       online keys rotate-signing
       online keys rotate-signing links cookies --grace-days 0
     """
-    from online.signing_keys import rotate_signing_keys
+    from online.state.signing_keys import rotate_signing_keys
 
     settings = load_settings(config, state=state)
     try:

@@ -15,7 +15,7 @@ from online.serving.erasure.files import JobFiles
 from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
 from online.serving.jobs.batch_queue import resolve_path
-from online.workspace import Workspace
+from online.state.workspace import Workspace
 
 AT_WORK = "a service or a learner is at work on it; use DELETE /v1/users/{user} of the service, or stop it first"
 

@@ -36,7 +36,7 @@ def devices(
 
 def look_up(settings: "Settings", machine: "Devices") -> "DevicesAnswer":
     """What the machine has, and what a service with these settings has where. Raises SetupError."""
-    from online.device_reports import collect_reports, describe_device, summarize
+    from online.state.device_reports import collect_reports, describe_device, summarize
 
     states = [describe_device(machine.measure(name)) for name in machine.list_names()]
     reports = collect_reports(settings.state)

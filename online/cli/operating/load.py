@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from online.learning.encoder_tuning.tuning import Progress
     from online.learning.parallel.bulk_load import BulkLoad, OpenPool
     from online.settings import ModelSettings
-    from online.workspace import Workspace
+    from online.state.workspace import Workspace
 
 
 def load(

@@ -17,7 +17,7 @@ from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.evaluation.sources.log_export import LogExport
 from online.evaluation.sources.opening import open_source
 from online.settings import ModelSettings
-from online.workspace import Workspace, name_translation
+from online.state.workspace import Workspace, name_translation
 
 Progress = Callable[[str, int, int], None]  # the step, how much of it is done, of how much
 

@@ -30,7 +30,7 @@ from online.evaluation.sources.upload_checks import check_header, check_options
 from online.io.records import ReadLimits, check_file, open_bytes
 from online.models import parse_number
 from online.schemas.reports import ColumnsAnswer, RecognisedColumn, ReplayRequest
-from online.workspace import name_translation
+from online.state.workspace import name_translation
 
 Progress = Callable[[str, int, int], None]  # the step, how much of it is done, of how much
 MAX_SAMPLED = 300  # labels that are checked for being numbers

@@ -14,11 +14,11 @@ from online.errors import SetupError
 from online.evaluation.sources.log_format import build_header, render_event, render_prediction
 from online.models import create, recipe
 from online.settings import ModelSettings
+from online.state.workspace import Workspace
 from online.store import Store
 from online.store.deletion.event_expiry import EventExpiry, load_expiry
 from online.store.log_rows import load_input, load_log_rows, load_prediction_rows, select_prediction_order
 from online.store.refusals import load_refusals
-from online.workspace import Workspace
 
 PAGE = 1_000
 

@@ -46,11 +46,11 @@ from online.models.encoders.text import TextEncoder, with_encoder
 from online.schemas.events import Entry, Event
 from online.settings import ModelSettings
 from online.snapshots import Snapshots
+from online.state.workspace import Workspace
 from online.store import now
 from online.store.deletion.event_expiry import load_expiry
 from online.store.encoder_moves import create_temporary_tables, encoder_of, encoder_since, save_adaptation
 from online.store.refusals import load_refusals
-from online.workspace import Workspace
 
 POLL_S = 0.25
 LEARNER_TIMEOUT_S = 600.0  # for the learner to learn the log with the new encoder

@@ -28,8 +28,8 @@ from online.models.devices.placement import spread_device
 from online.models.devices.probe import SystemDevices
 from online.models.lazy_torch import use_one_thread
 from online.settings import Settings, reveal
+from online.state.workspace import Workspace
 from online.stream.contract import Stream
-from online.workspace import Workspace
 
 log = logging.getLogger("online.learner")
 

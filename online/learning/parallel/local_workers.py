@@ -32,7 +32,7 @@ FIRST_PAUSE_S = 0.2  # before a worker that died is replaced; it doubles with ea
 HEALTHY_S = 10.0  # a worker that lived as long is replaced after the shortest pause
 STOP_S = 5.0  # for a worker to end
 NICENESS = 5
-PRELOADED = ["online.learning.parallel.hosting", "online.workspace", "online.models.classifier", "torch"]
+PRELOADED = ["online.learning.parallel.hosting", "online.state.workspace", "online.models.classifier", "torch"]
 
 Clock = Callable[[], float]
 
@@ -125,7 +125,7 @@ def end_all(processes: list[BaseProcess]) -> None:
 def run_worker(settings_json: str, where: str) -> None:
     """What a worker process does: join the learner at an address, until that ends."""
     from online.learning.parallel.hosting import join_board
-    from online.workspace import Workspace
+    from online.state.workspace import Workspace
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the learner, which ends this process
     os.nice(NICENESS)

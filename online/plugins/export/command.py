@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from online.plugins.export.exporter import Exported, RestoredVersion
     from online.plugins.export.formats import ExportFormat
     from online.serving.version_loader import VersionLoader
-    from online.workspace import Workspace
+    from online.state.workspace import Workspace
 
 ALL = "all"
 LEARNER_FILE = "learner.safetensors"

@@ -14,7 +14,7 @@ from pathlib import Path
 from online.io.cache import cache_folder
 from online.models.encoders.compact import compact_file, find_compact_file
 from online.serving.turns import Turns
-from online.workspace import Workspace
+from online.state.workspace import Workspace
 
 
 @dataclass(slots=True)

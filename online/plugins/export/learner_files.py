@@ -18,7 +18,7 @@ from online.plugins.export.learner_file import LearnerFacts, write_learner_file
 from online.plugins.export.restoring import restore
 from online.serving.turns import Turns
 from online.serving.version_loader import VersionLoader
-from online.workspace import Workspace
+from online.state.workspace import Workspace
 
 LEARNER = "learner"  # the name of the format
 MAX_KEPT = 2  # files in memory: every page asks for that of the live version

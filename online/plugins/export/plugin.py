@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from online.serving.model_runtime import ModelRuntime
     from online.serving.runtime import Runtime
     from online.snapshots import Snapshots
-    from online.workspace import Workspace
+    from online.state.workspace import Workspace
 
 
 class ExportPlugin(Plugin):

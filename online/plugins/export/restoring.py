@@ -10,7 +10,7 @@ from online.plugins.export.golden import Served
 from online.plugins.export.manifest import Subject
 from online.serving.version_loader import VersionLoader
 from online.snapshots.manifest import Manifest
-from online.workspace import Workspace
+from online.state.workspace import Workspace
 
 
 def restore(workspace: Workspace, loader: VersionLoader, number: int) -> RestoredVersion:

@@ -12,7 +12,7 @@ from online.plugins.export.restoring import restore
 from online.serving.disk_space import DiskSpace
 from online.serving.turns import Turns
 from online.serving.version_loader import VersionLoader
-from online.workspace import Workspace
+from online.state.workspace import Workspace
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ from online.models.lazy_torch import use_one_thread
 from online.plugins.off_policy.decisions import Decisions, Floats
 from online.plugins.off_policy.reward_model import Progress, predict_prequentially
 from online.settings import ModelSettings
-from online.workspace import Workspace
+from online.state.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from online.device_reports import REPORT_EVERY_S, DeviceReporter
 from online.models import spans_devices
 from online.models.devices.memory import MemoryShare, apply_share
 from online.models.devices.placement import find_devices, join_devices, split_devices
 from online.models.devices.probe import CPU, Devices
 from online.settings import ModelSettings, Settings
+from online.state.device_reports import REPORT_EVERY_S, DeviceReporter
 
 
 @dataclass(frozen=True, slots=True)

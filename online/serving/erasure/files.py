@@ -22,7 +22,7 @@ from online.io.parquet_tables import open_parquet, read_parquet_rows
 from online.io.records import open_bytes
 from online.serving.jobs.batch_files import replace_durably
 from online.serving.jobs.batch_records import JobRecords
-from online.workspace import Workspace
+from online.state.workspace import Workspace
 
 CHUNK_BYTES = 1 << 20
 PARQUET = ".parquet"

@@ -12,10 +12,10 @@ from sqlalchemy import Connection
 
 from online.settings import ModelSettings
 from online.snapshots import Snapshots
+from online.state.workspace import Workspace
 from online.store.erasure import jobs
 from online.store.erasure.jobs import ErasureModelRow, ErasureRow
 from online.stream.contract import StreamCopy
-from online.workspace import Workspace
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from online.errors import BadInput
-from online.signing_keys import SigningKeys
 from online.snapshots.manifest import Manifest
+from online.state.signing_keys import SigningKeys
 from online.store.erasure.jobs import ErasureModelRow
 from online.store.erasure.relearnings import RelearningRow
 

@@ -30,11 +30,11 @@ from online.serving.erasure.retraction import retract
 from online.serving.erasure.statement import FORMAT, describe_model, digest_user, sign_statement
 from online.serving.erasure.versions import relearn, remove_set_aside, remove_snapshots, wait_until_unlearned
 from online.serving.erasure.voiding import rewrite_copy, void
+from online.state.workspace import Workspace
 from online.store import now
 from online.store.database.scrubbing import scrub
 from online.store.erasure import jobs
 from online.store.erasure.jobs import ErasureModelRow, ErasureRow
-from online.workspace import Workspace
 
 STEPS: Mapping[str, Callable[[ModelErasure], bool]] = {
     "retract": retract,

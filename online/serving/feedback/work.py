@@ -13,10 +13,10 @@ from online.io.wakeup import Wakeup
 from online.schemas.feedback import Receipt
 from online.serving.feedback.recording import FeedbackRecorder
 from online.serving.processes.store_messages import MarkLearned, RetractFeedback, Work
+from online.state.workspace import Workspace
 from online.store import Store
 from online.store.feedback import mark_learned
 from online.store.journal_copy import JournalCopy
-from online.workspace import Workspace
 
 
 class FeedbackWork:

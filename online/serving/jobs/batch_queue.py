@@ -34,9 +34,9 @@ from online.serving.processes.time_limit import limited_time
 from online.serving.versions import ServedVersion
 from online.settings import Settings
 from online.snapshots import Snapshots
+from online.state.workspace import Workspace
 from online.store import now
 from online.telemetry import Metrics, log_event
-from online.workspace import Workspace
 
 log = logging.getLogger("online.jobs")
 

@@ -1,6 +1,6 @@
 """Retention of events: removes the contents of those that the base of their model has learned, beside the service.
 
-    learner: base (online/base_snapshot.py) --> begin --one page after another--> contents are gone --> copy in Redis
+    learner: base (online/state/base_snapshot.py) --> begin --one page after another--> contents are gone --> copy in Redis
 
 The store says how far it is, so that what was stopped, or killed, goes on there.
 """
@@ -14,10 +14,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from online.base_snapshot import closed_at, find_base
 from online.models import spec_of
 from online.settings import ModelSettings
 from online.snapshots import Snapshots
+from online.state.base_snapshot import closed_at, find_base
 from online.store import Store
 from online.store.deletion.event_expiry import EventExpiry, begin_removal, load_expiry, mark_copied
 from online.store.deletion.expired_events import Removed, remove_page

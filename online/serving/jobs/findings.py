@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from online.schemas.fields import Language
 from online.schemas.reports import Finding
-from online.workspace import name_translation
+from online.state.workspace import name_translation
 
 HEAD_BYTES = 8_192  # of a page, which hold it
 META = re.compile(r'<meta name="(verdict|description)" content="([^"]*)">')

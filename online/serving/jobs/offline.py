@@ -12,7 +12,7 @@ from online.serving.jobs.batch_job import BatchJob, Counts, JobSpec, pin_version
 from online.serving.jobs.batch_rows import DirectReader
 from online.serving.live import LiveModel
 from online.settings import ModelSettings
-from online.workspace import Workspace
+from online.state.workspace import Workspace
 
 OnProgress = Callable[[str, int, int], None]  # what is being done, rows done, rows in all
 

@@ -28,8 +28,8 @@ from online.serving.jobs.findings import find_translation, read_finding
 from online.serving.jobs.job_progress import JobProgress
 from online.serving.processes.child import run_child
 from online.settings import Settings
+from online.state.workspace import Workspace
 from online.telemetry import log_event
-from online.workspace import Workspace
 
 log = logging.getLogger("online.replays")
 

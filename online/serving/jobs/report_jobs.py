@@ -19,8 +19,8 @@ from online.serving.jobs.findings import find_translation, read_finding
 from online.serving.jobs.job_progress import JobProgress
 from online.serving.processes.child import run_child
 from online.settings import Settings
+from online.state.workspace import Workspace, name_translation
 from online.telemetry import log_event
-from online.workspace import Workspace, name_translation
 
 log = logging.getLogger("online.reports")
 

@@ -27,6 +27,7 @@ from online.serving.jobs.batch_records import JobRecords
 from online.serving.jobs.event_retention import EventRetention
 from online.serving.jobs.replay_jobs import ReplayJobs
 from online.settings import Settings
+from online.state.workspace import Workspace
 from online.store.cohorts import prune_cohorts
 from online.store.deletion.retention import (
     ID_KINDS,
@@ -39,7 +40,6 @@ from online.store.deletion.retention import (
 )
 from online.store.journal_copy import DAMAGED
 from online.telemetry import Metrics, OutageLog, log_event
-from online.workspace import Workspace
 
 log = logging.getLogger("online.retention")
 

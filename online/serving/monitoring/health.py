@@ -14,7 +14,6 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from online.base_snapshot import missing_until
 from online.errors import CorruptSnapshot
 from online.schemas.fields import Cause
 from online.schemas.models import LearnerState
@@ -43,6 +42,7 @@ from online.serving.live import LiveModel, find_cause
 from online.serving.monitoring.curve import Counts, CurveKeeper
 from online.snapshots import Snapshots
 from online.snapshots.roll_back import LastRollBack
+from online.state.base_snapshot import missing_until
 from online.store.drift_alarms import DriftAlarmRow, load_drift_alarms
 from online.store.events import head_of
 from online.store.feedback import load_first_time

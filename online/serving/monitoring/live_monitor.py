@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from online.models import Answer, Encoder, Model
-from online.rollback_guard import Guard
 from online.serving.live import LiveModel
 from online.serving.versions import ServedVersion
+from online.state.guard import Guard
 from online.telemetry import OutageLog
 
 log = logging.getLogger("online.live_monitor")

@@ -4,7 +4,7 @@
     contents are gone      being removed          learned, and may no longer be retracted
 
 Events expire from the beginning of the log, never in between. What the model has learned from them is kept in its base
-(online/base_snapshot.py).
+(online/state/base_snapshot.py).
 """
 
 import json

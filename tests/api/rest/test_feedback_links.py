@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from online.api.signed_urls import build_message
-from online.signing_keys import SigningKeys, rotate_signing_keys
+from online.state.signing_keys import SigningKeys, rotate_signing_keys
 from tests.conftest import Start
 from tests.support import Service, erase
 

@@ -15,10 +15,10 @@ from online.evaluation.sources.log_export import LogExport
 from online.models import Example, create
 from online.schemas.events import Event
 from online.settings import ModelSettings, Settings
+from online.state.workspace import Workspace
 from online.store.events import append_events
 from online.store.feedback import FEEDBACK, NEW
 from online.store.predictions import PREDICTIONS, add_predictions
-from online.workspace import Workspace
 from tests.evaluation.replaying import run_replay
 
 MODEL = ModelSettings(name="m", kind="classifier", options={"input": "table"})

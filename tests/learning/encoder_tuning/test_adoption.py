@@ -28,9 +28,9 @@ from online.models.encoders import minilm
 from online.models.encoders.adapter import Tuning
 from online.models.encoders.text import TextEncoder
 from online.settings import Settings, load
+from online.state.workspace import Workspace
 from online.store.encoder_moves import begin_move, check_encoder, encoder_of, encoder_since
 from online.store.predictions import PREDICTIONS
-from online.workspace import Workspace
 from tests.conftest import Start
 from tests.learning.encoder_tuning.test_tuning import DRINKS, QUICK, orders
 from tests.support import Service, run_online, until
@@ -247,7 +247,7 @@ import os, signal, sys
 from pathlib import Path
 from online.learning.encoder_tuning import adoption, reencoding
 from online.settings import Settings
-from online.workspace import Workspace
+from online.state.workspace import Workspace
 
 call, tuned = sys.argv[1:]
 module, function = call.split(".")

@@ -15,11 +15,11 @@ from online.learning.encoder_tuning.tuning import FOLDS, EncoderTuning, Verdict,
 from online.models.encoders.adapter import Lesson, Tuning
 from online.schemas.events import Entry, Event, Target
 from online.settings import ModelSettings, Settings
+from online.state.workspace import Workspace
 from online.store import now
 from online.store.events import append_events
 from online.store.feedback import FeedbackRow, add_feedback
 from online.store.refusals import mark_refused
-from online.workspace import Workspace
 
 DRINKS = ["tea", "coffee", "milk", "water", "juice", "beer", "wine"]
 QUICK = Tuning(layers=1, rank=8, epochs=8, pairs=16, rate=2e-3, distil=0.1)

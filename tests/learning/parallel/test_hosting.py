@@ -18,8 +18,8 @@ from online.learning.training_state import OWN_PARTS, build_example
 from online.models import create, recipe
 from online.schemas.events import Entry, Event
 from online.settings import ModelSettings, Settings
+from online.state.workspace import Workspace
 from online.store.events import append_events
-from online.workspace import Workspace
 from tests.learning.scene import text_features
 from tests.models.synthetic import TOPICS
 from tests.support import until

@@ -11,7 +11,7 @@ from online.models.encoders import minilm
 from online.models.encoders.compact import compact_epoch
 from online.plugins.export.encoder_files import EncoderFiles
 from online.settings import Settings
-from online.workspace import Workspace
+from online.state.workspace import Workspace
 from tests.plugins.export.test_export_files import ask_too_often
 
 MODELS = ("a", "b", "c")

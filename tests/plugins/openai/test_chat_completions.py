@@ -13,8 +13,8 @@ from openai.types.chat import ChatCompletion
 from online.models import Answer, Candidate
 from online.plugins.openai.chat_completions import reply_text
 from online.settings import Settings
+from online.state.workspace import Workspace
 from online.store import external_messages
-from online.workspace import Workspace
 from tests.conftest import Start
 from tests.support import Service, erase, until
 

@@ -20,11 +20,11 @@ from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
 from online.serving.feedback.recording import build_row, prepare_item
 from online.settings import ModelSettings, Settings
+from online.state.workspace import Workspace
 from online.store import now
 from online.store.events import EVENTS, append_events, head_of
 from online.store.feedback import FEEDBACK, add_feedback
 from online.store.predictions import PREDICTIONS, add_predictions
-from online.workspace import Workspace
 
 USER = "annasophia"
 ID = "e" * 32

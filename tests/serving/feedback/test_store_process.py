@@ -39,10 +39,10 @@ from online.serving.processes.store_messages import (
 )
 from online.serving.processes.store_process import StoreProcess
 from online.settings import ModelSettings, Settings
+from online.state.workspace import Workspace
 from online.store.events import EVENTS
 from online.store.feedback import FEEDBACK
 from online.store.predictions import add_predictions
-from online.workspace import Workspace
 from tests.conftest import Start, config
 from tests.serving.processes.test_workers import children
 from tests.support import Service

@@ -14,7 +14,7 @@ import pytest
 
 from online.serving.jobs.report_jobs import ReportJobs
 from online.settings import Settings
-from online.workspace import Workspace
+from online.state.workspace import Workspace
 from tests.conftest import Start, config
 from tests.support import Service, run_online, until
 

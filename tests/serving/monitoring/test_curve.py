@@ -24,6 +24,7 @@ from online.scoring.number_score import NumberScore
 from online.scoring.prequential import Curve, names_right_answer
 from online.serving.monitoring.curve import FORMAT, REMEMBERED, Counts, CurveKeeper, per_minute
 from online.settings import ModelSettings, Settings
+from online.state.workspace import Workspace
 from online.store import Store
 from online.store.database import values
 from online.store.deletion.event_expiry import EventExpiry, save_expiry
@@ -33,7 +34,6 @@ from online.store.log_rows import load_log_rows, load_outcomes, save_counts
 from online.store.predictions import PREDICTIONS, add_predictions
 from online.store.usage.answer_ratings import ANSWER_RATINGS
 from online.store.usage.ratings import count_page
-from online.workspace import Workspace
 from tests.api.rest.test_predict import give, predict
 from tests.api.rest.test_versions import flags_of
 from tests.conftest import Start

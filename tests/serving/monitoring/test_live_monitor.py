@@ -11,10 +11,10 @@ from online.client import Client
 from online.errors import Unavailable
 from online.models import Answer, Candidate, Example, Model, create
 from online.models.encoders.rows import VectorEncoder
-from online.rollback_guard import Guard
 from online.serving.live import LiveModel
 from online.serving.monitoring.live_monitor import LiveMonitor, count_abstentions, find_regression
 from online.serving.versions import ServedVersion
+from online.state.guard import Guard
 from tests.api.rest.test_versions import GUARDED, UP, post, predicted_class, teach
 from tests.conftest import Start
 from tests.support import Service, until

@@ -21,7 +21,7 @@ from online.store.events import count_feedback_of_callers
 from online.store.quarantine import QuarantineRow
 from online.telemetry import log_event
 
-log = logging.getLogger("online.rollback_guard")
+log = logging.getLogger("online.state.guard")
 
 SUSPECT_SHARE = 0.1  # of the feedback since a change; what fewer than that said is not its cause
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from online.errors import Unavailable
 from online.io.atomic import replace_file
 from online.io.locks import lock_file
-from online.signing_keys import SigningKeys
+from online.state.signing_keys import SigningKeys
 from online.store import Store
 from online.store.callers.audit import AuditEntry, AuditHead, BrokenEntry, append_audit, load_head, verify_audit
 from online.telemetry import log_event

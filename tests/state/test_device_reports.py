@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from online.device_reports import DeviceReporter, collect_reports, describe_device, summarize
+from online.state.device_reports import DeviceReporter, collect_reports, describe_device, summarize
 from online.models.devices.fallback import Fallback
 from online.models.devices.probe import DeviceFigures
 from tests.models.devices.fakes import GIB, FakeDevices

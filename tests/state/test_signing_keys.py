@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from online.errors import SetupError
-from online.signing_keys import DAY_S, PURPOSES, REFRESH_S, SigningKeys, rotate_signing_keys
+from online.state.signing_keys import DAY_S, PURPOSES, REFRESH_S, SigningKeys, rotate_signing_keys
 
 
 class Clock:

@@ -24,7 +24,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO, Any
 
-from online.audit_log import AuditLog
+from online.state.audit_log import AuditLog
 from online.errors import SetupError
 from online.io.atomic import replace_file
 from online.io.cache import cache_folder
@@ -35,7 +35,7 @@ from online.models import Encoder, admit_all, challenger_of, encoder_options, st
 from online.models.encoders.factory import create_encoder
 from online.models.encoders.text import with_encoder
 from online.settings import ModelSettings, Settings
-from online.signing_keys import SigningKeys
+from online.state.signing_keys import SigningKeys
 from online.snapshots import Snapshots
 from online.snapshots.manifest import Seal
 from online.store import Store
