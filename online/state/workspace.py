@@ -24,7 +24,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO, Any
 
-from online.state.audit_log import AuditLog
 from online.errors import SetupError
 from online.io.atomic import replace_file
 from online.io.cache import cache_folder
@@ -35,9 +34,10 @@ from online.models import Encoder, admit_all, challenger_of, encoder_options, st
 from online.models.encoders.factory import create_encoder
 from online.models.encoders.text import with_encoder
 from online.settings import ModelSettings, Settings
-from online.state.signing_keys import SigningKeys
 from online.snapshots import Snapshots
 from online.snapshots.manifest import Seal
+from online.state.audit_log import AuditLog
+from online.state.signing_keys import SigningKeys
 from online.store import Store
 from online.store.database.meta import load_kind, save_kind
 from online.store.encoder_moves import check_encoder, encoder_of

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from online.models import recipe
-from online.state.guard import SUSPECT_SHARE, Guard
 from online.settings import GuardMode
+from online.state.guard import SUSPECT_SHARE, Guard
 from online.store import now, quarantine
 from tests.learning.scene import VECTOR, Scene, vector_event, vector_events
 

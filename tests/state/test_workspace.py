@@ -16,9 +16,9 @@ from online.models.contract import unpack_json
 from online.schemas.events import Event
 from online.settings import ModelSettings, Settings
 from online.state.signing_keys import rotate_signing_keys
+from online.state.workspace import Workspace
 from online.store import Store
 from online.store.events import append_events
-from online.state.workspace import Workspace
 from tests.conftest import Start
 from tests.support import run_online, until
 

@@ -15,9 +15,7 @@ import pytest
 from online.settings import Settings
 from online.state.workspace import Workspace
 from online.store.drift_alarms import add_drift_alarms
-from online.state.workspace import Workspace
 from tests.conftest import Start, config
-from tests.conftest import Start
 from tests.support import Service, until
 
 VEC = '[[models]]\nname = "vec"\nkind = "classifier"\noptions = { input = "vector", size = 4, scale = 4.0 }\n'
