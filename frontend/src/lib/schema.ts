@@ -40,7 +40,6 @@ export type FeedbackRequest = FeedbackSubject & FeedbackContent;
 /** Feedback as it is sent. */
 export type FeedbackItem = Partial<Schemas['FeedbackItem']>;
 export type Receipt = Schemas['Receipt'];
-export type FeedbackStatus = Receipt['status'];
 export type FeedbackProgress = Schemas['FeedbackOutcome'];
 /** Whether this device has given all of its answers, so that only this browser keeps it. */
 type KeptHere = { isLocal?: boolean };

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { describeApproval } from '../../src/lib/draw/approvals';
-import { Gallery } from '../../src/lib/draw/gallery.svelte';
+import { describeApproval, Gallery } from '../../src/lib/draw/gallery.svelte';
 import { Sketches } from '../../src/lib/draw/sketches';
 import type { RejectedExample, TaughtClass, TaughtExample } from '../../src/lib/schema';
 import { settle } from '../fake';

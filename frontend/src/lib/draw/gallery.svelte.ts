@@ -3,11 +3,13 @@
    load --> classes, each with its newest drawings --> forget one (an undo teaches it once more), forget a class
 */
 
-import type { Offlineable } from '../api/model';
 import type { DrawApi } from '../api/draw';
+import type { Offlineable } from '../api/model';
+import { t } from '../messages';
 import type { RejectedExample, Taught, TaughtClass, TaughtExample } from '../schema';
 import { coalesce } from '../ui/coalesce';
 import type { Pause } from '../ui/live_status.svelte';
+import { count } from '../ui/wording';
 import type { Sketches } from './sketches';
 
 const SHOWN_OF_EACH = 60;
@@ -18,6 +20,13 @@ export type Whose = 'user' | 'everyone';
 export interface Approved {
   id: string;
   label: string;
+}
+
+/** What a curator approved, in words. */
+export function describeApproval(approved: readonly Approved[]): string {
+  const [first] = approved;
+  if (approved.length === 1 && first) return t.draw.approval.one(first.label);
+  return t.draw.approval.several(count(approved.length));
 }
 
 interface Dependencies {

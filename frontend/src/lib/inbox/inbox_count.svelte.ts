@@ -3,6 +3,7 @@
    It asks when the page is shown again, now and then, and when told.
 */
 
+import { createContext } from 'svelte';
 import type { InboxApi } from '../api/inbox';
 import type { ModelCard } from '../schema';
 import type { Pause } from '../ui/live_status.svelte';
@@ -55,3 +56,5 @@ export class InboxCounter {
     this.byModel = await this.load().catch(() => this.byModel); // asked again later
   }
 }
+
+export const [getInboxCounter, setInboxCounter] = createContext<InboxCounter>();

@@ -11,19 +11,6 @@ export function milliseconds(ms: number): string {
 
 export const capitalize = (words: string) => words.slice(0, 1).toUpperCase() + words.slice(1);
 
-const ID_CHARS = 6; // enough to tell visitors apart
-
-/** "visitor:1f2e3d4c" -> "visitor 1f2e3d", "key:website" -> "key website". */
-export function describeCaller(id: string): string {
-  const [, kind, name] = /^(visitor|key|user):(.+)$/s.exec(id) ?? [];
-  if (kind === undefined || name === undefined) return id;
-  return `${kind} ${kind === 'visitor' ? name.slice(0, ID_CHARS) : name}`;
-}
-
-/** "1 question", "2 questions". */
-export const pluralize = (number: number, one: string, many = `${one}s`) =>
-  `${count(number)} ${number === 1 ? one : many}`;
-
 /** Returns a format of the chosen language as the person writes it, which is made once. */
 function formatOf<Format>(make: (locale: string) => Format): () => Format {
   const made = new Map<string, Format>();

@@ -167,7 +167,6 @@ export const inbox: Messages['inbox'] = {
   givenBefore: 'wurde gegeben',
   mergeSearch: 'Antworten suchen',
   mergeNone: 'Keine Antwort passt.',
-  mergeUse: 'Diese Antwort verwenden',
   replyTitle: 'Was ist die richtige Antwort?',
   replySend: (questions) => (questions === 1 ? 'Diese Antwort lehren' : `Für ${questions} Fragen lehren`),
   replyStart: 'Mit einem Vorschlag beginnen',

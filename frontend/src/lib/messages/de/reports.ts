@@ -6,7 +6,6 @@ export const reports: Messages['reports'] = {
   title: 'Berichte',
   lead: 'Wie gut ist ein Modell? Sein ganzes Log wird nachgespielt: Jede Antwort wird zuerst bewertet und erst danach gelernt.',
   what: 'Berichte und Auswertungen',
-  documentTitle: (name) => `Bericht über ${name}`,
   verdicts: {
     good: 'Gut',
     attention: 'Braucht Aufmerksamkeit',

@@ -170,7 +170,6 @@ export const inbox = {
   givenBefore: 'was given',
   mergeSearch: 'Search replies',
   mergeNone: 'No replies match.',
-  mergeUse: 'Use this reply',
   replyTitle: 'What is the right reply?',
   replySend: (questions: number) => (questions === 1 ? 'Teach this reply' : `Teach it for ${questions} questions`),
   replyStart: 'Start from a suggestion',

@@ -6,7 +6,6 @@ export const reports = {
   title: 'Reports',
   lead: 'How good is a model? Its whole log is replayed: each answer is scored first, and learned after that.',
   what: 'Reports and replays',
-  documentTitle: (name: string) => `Report on ${name}`,
   verdicts: {
     good: 'Good',
     attention: 'Needs attention',
