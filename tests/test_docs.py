@@ -237,7 +237,7 @@ def test_the_tensorflow_request_is_answered(service: Service) -> None:
 def test_the_headers_in_the_integrations_page_are_the_ones_the_service_reads() -> None:
     headers = json.loads(blocks("json", INTEGRATIONS)[0])
     assert headers == {"X-Message-Id": "{{MESSAGE_ID}}", "X-Task": "{{TASK}}"}
-    route = (ROOT / "online" / "api" / "openai" / "chat_completions.py").read_text()
+    route = (ROOT / "online" / "plugins" / "openai" / "chat_completions.py").read_text()
     assert '"x-message-id"' in route and '"x-task"' in route
 
 
