@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from online.models.contract import Part
 from online.models.ranker.chances import estimate_chances
 from online.models.ranker.likeness import Likeness, find_closeness, find_rivals
-from online.models.ranker.ranker import Ranker
 from tests.models.ranker.test_ranker import MANGO, Scene
 from tests.models.synthetic import as_features, text, unit
 
@@ -91,13 +89,3 @@ def test_what_is_almost_a_known_question_is_close_wherever_the_others_are() -> N
 def test_the_rival_of_the_most_familiar_reply_is_the_next_one() -> None:
     rival_K = find_rivals(np.array([0.5, 0.9, 0.7]), np.array([1, 0, 2]))
     assert rival_K.tolist() == [0.7, 0.9, 0.9]
-
-
-def test_a_snapshot_without_centres_gives_the_same_answers() -> None:
-    scene = Scene(min_chance=0.0)
-    state = dict(scene.ranker.state())
-    weights = {name: tensor for name, tensor in state["weights"].tensors.items() if name != "centres"}
-    older = Ranker({"min_chance": 0.0})
-    older.restore({**state, "weights": Part(weights, serving=True)})
-    questions = [MANGO, text(2, 50), text(9)]
-    assert older.predict(questions) == scene.ranker.predict(questions)
