@@ -23,7 +23,10 @@ Kind = TypeVar("Kind")
 
 @cache
 def list_plugins() -> tuple[Any, ...]:
-    """Every installed plugin, our own first, by name. Raises ValueError for two of one name."""
+    """Every installed plugin, our own first, by name.
+
+    Raises ValueError for two of one name, and for one that needs a plugin which is not installed.
+    """
     names = sorted(each.name for each in pkgutil.iter_modules([str(FOLDER)]) if each.ispkg)
     own = [import_module(f"online.plugins.{name}.plugin").PLUGIN for name in names]
     others = [point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)]
@@ -32,7 +35,16 @@ def list_plugins() -> tuple[Any, ...]:
         if plugin.name in found:
             raise ValueError(f"two plugins have the name {plugin.name!r}; uninstall one of them")
         found[plugin.name] = plugin
+    check_requirements(found.values())
     return tuple(found.values())
+
+
+def check_requirements(plugins: Iterable[Any]) -> None:
+    """Raises ValueError for a plugin that needs one which is not among them."""
+    needed = {plugin.name: plugin.requires for plugin in plugins}
+    for name, others in needed.items():
+        if missing := [other for other in others if other not in needed]:
+            raise ValueError(f"the plugin {name!r} needs the plugin {missing[0]!r}; install that one, or remove both")
 
 
 def collect(hook: str, *arguments: object) -> list[Any]:

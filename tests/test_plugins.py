@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from online.installed import Parts, list_plugins
+from online.installed import Parts, check_requirements, list_plugins
 from online.plugin import Plugin
 from tests.conftest import config
 from tests.support import Service
@@ -50,6 +50,12 @@ def test_a_plugin_imports_only_the_plugins_that_it_requires() -> None:
                     found.add((plugin.name, words[1].split(".")[2]))
     declared = {(plugin.name, other) for plugin in list_plugins() for other in (*plugin.requires, plugin.name)}
     assert found <= declared, sorted(found - declared)
+
+
+def test_a_plugin_without_one_that_it_requires_is_refused_by_name() -> None:
+    plugins = [plugin for plugin in list_plugins() if plugin.name != "grpc"]
+    with pytest.raises(ValueError, match="the plugin 'open_inference' needs the plugin 'grpc'; install that one"):
+        check_requirements(plugins)
 
 
 def test_a_part_is_found_by_its_class_or_the_lack_of_its_plugin_is_named() -> None:

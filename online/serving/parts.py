@@ -21,7 +21,9 @@ class ServicePart:
         return ()
 
     async def close(self) -> None:
-        """Write what is not written yet. Called after the background work has ended."""
+        """Write what is not written yet. A part of the service or of a model has ended its background
+        work by then; a part of the API has not.
+        """
 
 
 class ModelPart(ServicePart):
