@@ -116,8 +116,7 @@ def test_no_module_imports_too_many_of_ours() -> None:
 
 
 def test_modules_do_not_import_each_other_in_circles() -> None:
-    circles = [{str(path.relative_to(PACKAGE)) for path in circle} for circle in list_circles(PACKAGE)]
-    assert circles == [{"learning/parallel/hosting.py", "learning/parallel/local_workers.py"}]
+    assert list_circles(PACKAGE) == []
 
 
 def test_every_package_has_a_layer() -> None:

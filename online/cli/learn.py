@@ -103,7 +103,7 @@ def find_place(settings: "Settings") -> tuple["Settings", str | None]:
 
 def run_worker(workspace: "Workspace", address: str) -> int:
     """Sum parts of logs for the learner at an address, until that lets this process go."""
-    from online.learning.parallel.hosting import join_board
+    from online.learning.parallel.joining import join_board
 
     count = join_board(workspace, address)
     typer.echo(f"summed {count:,} {'range' if count == 1 else 'ranges'} of the log", err=True)

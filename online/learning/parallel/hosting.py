@@ -1,40 +1,24 @@
-"""Starts the board of a learner process and the workers on its machine, and lets a process join a board.
+"""Starts the board of a learner process and the workers on its machine.
 
 online learn --workers 4     board at a socket in a private folder, 4 processes that join it
 learn_address = "host:port"  the board also takes `online learn --join host:port` from other machines
 torchrun ... online learn    rank 0 learns; the other ranks join it at MASTER_ADDR
 """
 
-import logging
 import secrets
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
-from multiprocessing import AuthenticationError
 from pathlib import Path
 
 from pydantic import SecretStr
 
 from online.errors import SetupError
 from online.learning.parallel.board import Address, ShareBoard
+from online.learning.parallel.joining import parse_address
 from online.learning.parallel.local_workers import LocalWorkers
-from online.learning.parallel.worker import work
-from online.models import Options
-from online.models.devices.placement import spread_device
-from online.models.devices.probe import SystemDevices
-from online.models.lazy_torch import use_one_thread
 from online.settings import Settings, reveal
-from online.state.workspace import Workspace
-from online.stream.contract import Stream
-
-log = logging.getLogger("online.learner")
-
-PATIENCE_S = 60.0  # for a learner to listen
-RETRY_S = 0.2
 
 
 @contextmanager
@@ -75,61 +59,6 @@ def listen(settings: Settings, path: str) -> ShareBoard:
         raise SetupError(f"cannot listen for workers at {settings.learn_address or path}: {error.strerror}") from None
 
 
-def join_board(workspace: Workspace, address: str, patience_s: float = PATIENCE_S) -> int:
-    """Sum ranges for the learner at an address, and return how many.
-
-    A learner that does not listen yet, or no longer, is waited for. Raises SetupError if none ever listens, if it has
-    another key, or if the settings have no key.
-    """
-    use_one_thread()  # one process for each core
-    key = reveal(workspace.settings.workers_key)
-    if key is None:
-        raise SetupError(
-            "a worker needs the key of its learner: set workers_key, or ONLINE_WORKERS_KEY in the environment"
-        )
-    place = address if "/" in address else parse_address(address)
-    try:
-        join = partial(
-            work, place, key.encode(), partial(open_stream, workspace), partial(find_worker_device, workspace)
-        )
-        return work_until_alone(join, patience_s)
-    except AuthenticationError:
-        raise SetupError(f"the learner at {address} has another workers_key") from None
-    except OSError as error:
-        raise SetupError(f"no learner takes workers at {address}: {error.strerror or error}") from None
-    finally:
-        workspace.store.close()
-
-
-def open_stream(workspace: Workspace, model: str, options: Options) -> Stream:
-    """The log of a model, whose features are those of the encoder in its options."""
-    return workspace.sql_stream(model, str(options.get("encoder", "")))
-
-
-def find_worker_device(workspace: Workspace, place: int) -> str:
-    """Where the n-th worker of a team learns towers: each on another card, unless the setting `device` names one."""
-    return spread_device(workspace.settings.device, place, SystemDevices())
-
-
-def work_until_alone(join: Callable[[], int], patience_s: float) -> int:
-    """Work for one learner after the other, until none has listened for a time. join: works for one.
-
-    Raises OSError if none ever did.
-    """
-    count, has_joined, pause = 0, False, threading.Event()
-    until = time.monotonic() + patience_s
-    while True:
-        try:
-            count += join()
-            has_joined, until = True, time.monotonic() + patience_s
-        except OSError:
-            if time.monotonic() >= until:
-                if has_joined:
-                    return count
-                raise
-        pause.wait(RETRY_S)
-
-
 @dataclass(frozen=True, slots=True)
 class Rank:
     """The place of this process among those that torchrun started. address: where rank 0 takes the others as workers."""
@@ -144,11 +73,3 @@ def find_rank(settings: Settings, environment: Mapping[str, str]) -> Rank | None
         return None
     default = f"{environment['MASTER_ADDR']}:{int(environment['MASTER_PORT']) + 1}"
     return Rank(int(environment["RANK"]), settings.learn_address or default)
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """Raises SetupError for anything but HOST:PORT."""
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65_535:
-        raise SetupError(f"{text!r} is not HOST:PORT")
-    return host, int(port)

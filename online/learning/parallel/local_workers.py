@@ -10,29 +10,27 @@ uses better. Workers have a lower priority than the learner: it reads what no wo
 
 import logging
 import multiprocessing
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import Self
 
 from online.io.backoff import Backoff
 from online.learning.parallel.board import Address
+from online.learning.parallel.joining import run_worker
 from online.settings import Settings
-from online.telemetry import configure_logging, log_event
+from online.telemetry import log_event
 
 log = logging.getLogger("online.learner")
 
 FIRST_PAUSE_S = 0.2  # before a worker that died is replaced; it doubles with each death in its place
 HEALTHY_S = 10.0  # a worker that lived as long is replaced after the shortest pause
 STOP_S = 5.0  # for a worker to end
-NICENESS = 5
-PRELOADED = ["online.learning.parallel.hosting", "online.state.workspace", "online.models.classifier", "torch"]
+PRELOADED = ["online.learning.parallel.joining", "online.state.workspace", "online.models.classifier", "torch"]
 
 Clock = Callable[[], float]
 
@@ -120,28 +118,3 @@ def end_all(processes: list[BaseProcess]) -> None:
             process.kill()
             process.join()
         process.close()
-
-
-def run_worker(settings_json: str, where: str) -> None:
-    """What a worker process does: join the learner at an address, until that ends."""
-    from online.learning.parallel.hosting import join_board
-    from online.state.workspace import Workspace
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the learner, which ends this process
-    os.nice(NICENESS)
-    end_with_parent()
-    settings = Settings.model_validate_json(settings_json)
-    configure_logging(settings.log_level, settings.log_format)
-    join_board(Workspace(settings), where)
-
-
-def end_with_parent() -> None:
-    """Send this process SIGTERM when the learner is gone, also if it was killed."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None, "only LocalWorkers starts this process"
-
-    def watch(sentinel: int | Connection) -> None:
-        wait([sentinel])
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=watch, args=(parent.sentinel,), daemon=True).start()

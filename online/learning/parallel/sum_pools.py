@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any, Protocol, TypeVar
 
-from online.learning.parallel.local_workers import end_with_parent
+from online.io.parent_process import end_with_parent
 from online.learning.parallel.piece_sums import PieceSummer, PieceSums, ReadPiece
 from online.learning.parallel.shares import pack_state
 from online.models import Options, State

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from online.errors import SetupError
-from online.learning.parallel.hosting import find_rank, join_board, open_board, parse_address
+from online.learning.parallel.hosting import find_rank, open_board
+from online.learning.parallel.joining import join_board, parse_address
 from online.learning.training_state import OWN_PARTS, build_example
 from online.models import create, recipe
 from online.schemas.events import Entry, Event
