@@ -25,7 +25,7 @@ from online.learning.encoder_tuning.tuning import EncoderTuning
 from online.learning.training_state import build_example
 from online.models import Model, create
 from online.models.encoders import minilm
-from online.models.encoders.adapter import FrozenLayers, Tuning, create_generator, to_tensors
+from online.models.encoders.adapter import FrozenLayers, TuningOptions, create_generator, to_tensors
 from online.models.encoders.text import quantise
 from online.models.options import defaults
 from online.models.ranker.options import OPTIONS
@@ -157,7 +157,7 @@ def measure_heads(
 
 
 def few_shot(
-    clinc: Clinc, tuning: Tuning, test: EncodedQuestions, out_of_scope: EncodedQuestions, judged: bool
+    clinc: Clinc, tuning: TuningOptions, test: EncodedQuestions, out_of_scope: EncodedQuestions, judged: bool
 ) -> dict[str, Any]:
     """Measure all intents: the cross-validation, then the test with the frozen and the tuned encoder."""
     adaptation = EncoderTuning(
@@ -179,7 +179,7 @@ def few_shot(
     return figures
 
 
-def transfer(clinc: Clinc, tuning: Tuning) -> dict[str, Any]:
+def transfer(clinc: Clinc, tuning: TuningOptions) -> dict[str, Any]:
     """Measure how tuning on other intents affects NEW_INTENTS intents that are taught afterwards."""
     order = [clinc.intents[place] for place in create_generator(tuning.seed, 1).permutation(len(clinc.intents))]
     held, known = set(order[:NEW_INTENTS]), order[NEW_INTENTS:]
@@ -196,7 +196,7 @@ def progress(what: str, step: int, steps: int) -> None:
 
 
 def compare(flags: Namespace) -> dict[str, Any]:
-    clinc, base = read_clinc(flags.every), Tuning(**dict(map(option, flags.tuning)))
+    clinc, base = read_clinc(flags.every), TuningOptions(**dict(map(option, flags.tuning)))
     say("passing the questions through the frozen layers ...")
     test, out_of_scope = EncodedQuestions(clinc.test, base.layers), EncodedQuestions(clinc.out_of_scope, base.layers)
     runs = []

@@ -27,7 +27,7 @@ from benchmarks.report import command, create_parser, print_json, progress, run_
 from online.evaluation.replay.ray_cluster import connect
 from online.evaluation.sources.file_pieces import BEFORE_LOG, PIECE_ROWS
 from online.learning.parallel.bulk_load import BulkLoad
-from online.learning.parallel.piece_sums import Rows
+from online.learning.parallel.piece_sums import PieceRows
 from online.learning.parallel.sum_pools import ProcessPool, RayPool, SumPool
 from online.models import Example, Options, State, create
 
@@ -46,11 +46,11 @@ class ReadSeed:
     size: int
     count: int
 
-    def __call__(self, piece: int, /) -> Rows:
+    def __call__(self, piece: int, /) -> PieceRows:
         start = piece * PIECE_ROWS
         vectors, labels = draw_rows(piece, min(PIECE_ROWS, self.count - start), self.size)
         names = [f"class {label}" for label in labels.tolist()]
-        return Rows(
+        return PieceRows(
             [Example(BEFORE_LOG + start + n, "label", row.tobytes(), names[n]) for n, row in enumerate(vectors)]
         )
 

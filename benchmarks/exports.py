@@ -38,10 +38,10 @@ from online.models.encoders.text import TEXT_WIDTH
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.exporter import RestoredVersion, build_graph, describe_export, read_encoder, unwrap
 from online.plugins.export.formats import FORMATS, ExportFormat
-from online.plugins.export.golden import Served
-from online.plugins.export.graph import Graph, TensorSpec
+from online.plugins.export.golden import ServedModel
+from online.plugins.export.graph import ExportGraphBuilder, GraphTensor
 from online.plugins.export.inputs import read_texts
-from online.plugins.export.manifest import Description, Subject
+from online.plugins.export.manifest import ExportDescription, ExportSubject
 
 MEMORY_BYTES = 512 << 20
 CGROUPS = (  # version 2, then 1: the root, a file that it has, and the limit of a group
@@ -124,15 +124,15 @@ def restore(options: Options, examples: Sequence[Example]) -> RestoredVersion:
     model = create("classifier", options)
     model.learn(examples)
     encoder = create_encoder(encoder_options("classifier", options), cache_folder())
-    subject = Subject("benchmark", 1, "classifier", len(examples), model.fingerprint(), "", model.feature_epoch())
-    return RestoredVersion(subject, options, Served(model, encoder.encode))
+    subject = ExportSubject("benchmark", 1, "classifier", len(examples), model.fingerprint(), "", model.feature_epoch())
+    return RestoredVersion(subject, options, ServedModel(model, encoder.encode))
 
 
 def measure(task: Task, form: ExportFormat, folder: Path) -> Row:
     """Raises CannotExport."""
     spec, model, retired = unwrap(task.version)
     weights = read_encoder(task.version) if task.version.options["input"] == "text" else None
-    graph = build_graph(spec, model, Graph(form.wide, weights), retired)
+    graph = build_graph(spec, model, ExportGraphBuilder(form.wide, weights), retired)
     description = describe_export(task.version.subject, spec, graph, form)
     data = form.write(graph, description)
     child, found_NC = answer_in_child(task, form, graph, description, data, folder)
@@ -160,7 +160,7 @@ def measure(task: Task, form: ExportFormat, folder: Path) -> Row:
 
 
 def answer_in_child(
-    task: Task, form: ExportFormat, graph: AnswerGraph, description: Description, data: bytes, folder: Path
+    task: Task, form: ExportFormat, graph: AnswerGraph, description: ExportDescription, data: bytes, folder: Path
 ) -> tuple[dict[str, float], NDArray[np.float64]]:
     """The figures of a child process that answers each instance, and what it answered [N, C]."""
     (folder / form.file).write_bytes(data)
@@ -171,9 +171,9 @@ def answer_in_child(
 
 def find_other_features(task: Task, form: ExportFormat, folder: Path) -> NDArray[np.int64]:
     """How many int8 features [N] of each text this format has other than the served ones."""
-    graph = Graph(form.wide, read_encoder(task.version))
+    graph = ExportGraphBuilder(form.wide, read_encoder(task.version))
     features = read_texts(graph)
-    output = TensorSpec("chances", "float32", ("B", TEXT_WIDTH), "The features, in place of an answer.")
+    output = GraphTensor("chances", "float32", ("B", TEXT_WIDTH), "The features, in place of an answer.")
     alone = AnswerGraph(
         graph.finish(features.schema.tensors, [(output, features.value)]), features.schema, (output,), ("none",)
     )

@@ -26,7 +26,7 @@ from online.errors import OnlineError
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Replay
 from online.evaluation.sources.bad_lines import BadLines
-from online.evaluation.sources.file_pieces import RowReader, check_history, cut_files, fit_files
+from online.evaluation.sources.file_pieces import PieceReader, check_history, cut_files, fit_files
 from online.evaluation.sources.opening import open_source, open_sources
 from online.evaluation.sources.replay_source import ReadOptions
 from online.learning.parallel.bulk_load import BulkLoad
@@ -190,7 +190,7 @@ def load(path: Path) -> None:
     sources, profile = fit_files(open_sources([str(path)], ReadOptions(label="label", max_bad_ratio=1.0)), "table")
     for source in sources:
         check_history(source)
-    bad, read = BadLines(max_ratio=1.0), RowReader({"input": "table"}, profile=profile)
+    bad, read = BadLines(max_ratio=1.0), PieceReader({"input": "table"}, profile=profile)
     counts = BulkLoad(create("majority", {}), read, on_unusable=bad.add_all).learn(cut_files(sources, bad))
     expected, loaded = count_records(path), counts.examples + bad.count
     assert expected is None or loaded == expected, f"{expected} rows, {counts.examples} loaded and {bad.count} named"

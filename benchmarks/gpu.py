@@ -31,9 +31,9 @@ from benchmarks.report import command, create_parser, percentile, print_json, sa
 from benchmarks.service import BenchmarkError
 from online.models.statistics.exact import ExactStatistics
 from online.models.statistics.ridge import RidgeSolver
-from online.models.tower.layout import Layout
+from online.models.tower.layout import ParameterLayout
 from online.models.tower.networks import create_network
-from online.models.tower.stack import Learning, Stack
+from online.models.tower.stack import LearningOptions, Stack
 
 SECTIONS = ("ingest", "hash", "refresh", "tower", "beside")
 WIDTH, CLASSES = 384, 150
@@ -150,8 +150,8 @@ class TowerStep:
     """Steps of a tower's three copies on one batch: the loss, its gradient, and AdamW with the average."""
 
     def __init__(self, device: str) -> None:
-        layout = Layout(create_network("mlp", INPUTS, list(HIDDEN), []), CLASSES)
-        self.stack = Stack(layout, Learning(RATES, 1e-4, 0.99), torch.device(device))
+        layout = ParameterLayout(create_network("mlp", INPUTS, list(HIDDEN), []), CLASSES)
+        self.stack = Stack(layout, LearningOptions(RATES, 1e-4, 0.99), torch.device(device))
         draw = torch.Generator().manual_seed(0)
         self.x_BD = torch.randn(ROWS, INPUTS, generator=draw).to(device)
         self.y_B = torch.randint(CLASSES, (ROWS,), generator=draw).to(device)

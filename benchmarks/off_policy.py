@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 from benchmarks.report import command, create_parser, print_json, progress, say, table, verdict
 from benchmarks.service import BenchmarkError
 from online.evaluation.sources.bad_lines import BadLines
-from online.plugins.off_policy.decisions import Decision, Decisions, DecisionsBuilder
+from online.plugins.off_policy.decisions import Decisions, DecisionsBuilder, LoggedChoice
 from online.plugins.off_policy.estimate_table import print_evaluation
 from online.plugins.off_policy.estimators import (
     DEFAULT_ESTIMATORS,
-    Terms,
+    EstimatorTerms,
     WeighedLog,
     compute_estimates,
     compute_terms,
@@ -121,7 +121,7 @@ def measure_estimators(size: int, repetitions: int, bandit: Bandit) -> dict[str,
     return {**summed, "at any time": {"covered": float(np.mean(always)), "width": float(np.mean(widths))}}
 
 
-def compute_all_terms(decisions: Decisions, chances_M: Floats) -> tuple[WeighedLog, dict[str, Terms]]:
+def compute_all_terms(decisions: Decisions, chances_M: Floats) -> tuple[WeighedLog, dict[str, EstimatorTerms]]:
     """Return the terms of every estimator, and of the doubly robust one with cross-fitted models."""
     target_N, count = chances_M[decisions.chosen_N], len(decisions)
     weights_N = target_N / decisions.propensities_N
@@ -192,7 +192,7 @@ def bts_chances() -> dict[str, dict[str, float]]:
     return {slot: {item: mean / sum(items.values()) for item, mean in items.items()} for slot, items in means.items()}
 
 
-def bts(decision: Decision) -> dict[str, float]:
+def bts(decision: LoggedChoice) -> dict[str, float]:
     """The policy of `online evaluate --policy python:benchmarks.off_policy:bts`."""
     return bts_chances()[decision.slot]
 

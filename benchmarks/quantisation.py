@@ -37,9 +37,9 @@ from online.models import Example, Options, create, encoder_options
 from online.models.encoders.factory import create_encoder
 from online.plugins.export.exporter import RestoredVersion, build_graph, describe_export, read_encoder, unwrap
 from online.plugins.export.formats import FORMATS
-from online.plugins.export.golden import Served
-from online.plugins.export.graph import Graph
-from online.plugins.export.manifest import Subject
+from online.plugins.export.golden import ServedModel
+from online.plugins.export.graph import ExportGraphBuilder
+from online.plugins.export.manifest import ExportSubject
 
 CHOICES = ("off", "int8")  # of the option quantisation_aware
 PASSES = 3
@@ -152,8 +152,8 @@ def measure(task: Task, choice: str, seed: int) -> Result:
     before = time.process_time()
     model.learn(task.log)
     learn_s = time.process_time() - before
-    subject = Subject("benchmark", 1, "tower", len(task.log), model.fingerprint(), "", model.feature_epoch())
-    version = RestoredVersion(subject, options, Served(model, task.encode))
+    subject = ExportSubject("benchmark", 1, "tower", len(task.log), model.fingerprint(), "", model.feature_epoch())
+    version = RestoredVersion(subject, options, ServedModel(model, task.encode))
     classes, found_NC = answer_with_file(version, task.instances)
     scores = [{each.id: each.score for each in answer.candidates} for answer in version.served.answer(task.instances)]
     served_NC = np.array([[each[label] for label in classes] for each in scores])
@@ -167,7 +167,7 @@ def answer_with_file(version: RestoredVersion, instances: Sequence[Any]) -> tupl
     """The classes, and the chances [N, C] that an onnx-int8 file answers to one instance after the other."""
     spec, model, retired = unwrap(version)
     weights = read_encoder(version) if version.options["input"] == "text" else None
-    graph = build_graph(spec, model, Graph(FORM.wide, weights), retired)
+    graph = build_graph(spec, model, ExportGraphBuilder(FORM.wide, weights), retired)
     description = describe_export(version.subject, spec, graph, FORM)
     run = FORM.load(FORM.write(graph, description), description)
     calls = (call for instance in instances for call in graph.inputs.encode([instance]))

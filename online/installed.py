@@ -58,7 +58,7 @@ def collect_all(hook: str, *arguments: object) -> list[Any]:
     return [each for answer in collect(hook, *arguments) for each in answer]
 
 
-class Parts:
+class ContributedParts:
     """Objects that plugins have contributed, found by their class."""
 
     def __init__(self, parts: Iterable[object] = ()) -> None:

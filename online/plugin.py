@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from online.snapshots import Snapshots
     from online.state.workspace import Workspace
     from online.store.database.tables import TableGroup
-    from online.store.erasure.log import Erased
+    from online.store.erasure.log import ErasedNames
     from online.telemetry import MetricsPart
 
 
@@ -70,7 +70,7 @@ class Plugin:
         """Tables of the store, with their migrations. A plugin with a table also overrides `forget_user`."""
         return ()
 
-    def forget_user(self, connection: "Connection", erased: "Erased") -> None:
+    def forget_user(self, connection: "Connection", erased: "ErasedNames") -> None:
         """Delete what the tables keep of an erased user, in the transaction of the erasure. A repetition changes nothing."""
 
     def forget_versions(self, workspace: "Workspace", snapshots: "Snapshots") -> None:

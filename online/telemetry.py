@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
-from online.installed import Parts, collect
+from online.installed import ContributedParts, collect
 from online.settings import LogFormat, LogLevel
 
 REMINDER_S = 60.0  # an outage that continues is reported again after this time
@@ -239,7 +239,7 @@ class Metrics:
         )
         self.learner_up = self.gauge("online_learner_up", "1 while the learner process runs, else 0", "livemax")
         self.learner_restarts = self.counter("online_learner_restarts_total", "Restarts of the learner process")
-        self.parts = Parts(create(self) for create in collect("metrics"))
+        self.parts = ContributedParts(create(self) for create in collect("metrics"))
 
     def counter(self, name: str, help: str, *labels: str) -> Counter:
         return Counter(name, help, labels, registry=self.registry)

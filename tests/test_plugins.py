@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from online.installed import Parts, check_requirements, list_plugins
+from online.installed import ContributedParts, check_requirements, list_plugins
 from online.plugin import Plugin
 from tests.conftest import config
 from tests.support import Service
@@ -59,7 +59,7 @@ def test_a_plugin_without_one_that_it_requires_is_refused_by_name() -> None:
 
 
 def test_a_part_is_found_by_its_class_or_the_lack_of_its_plugin_is_named() -> None:
-    parts = Parts([1])
+    parts = ContributedParts([1])
     assert parts.find(int) == 1 and parts.list(int) == [1]
     with pytest.raises(LookupError, match="no installed plugin contributes a str"):
         parts.find(str)

@@ -25,7 +25,7 @@ from online.models.exchange.cohort_values import (
 from online.models.statistics.exact import ExactStatistics
 from online.secure_aggregation.client import AggregationClient
 from online.secure_aggregation.errors import AggregationFailed
-from online.secure_aggregation.messages import Group, PublicKeys, SealedShares, Unmasking, choose_threshold
+from online.secure_aggregation.messages import AggregationGroup, PublicKeys, SealedShares, Unmasking, choose_threshold
 from online.secure_aggregation.server import recover_sum, route_shares
 
 GAPS = 3  # between the rounds, in which clients drop out: before sharing, before masking, before unmasking
@@ -83,7 +83,7 @@ def run_group(model: Model, width: int, job: Job) -> Outcome:
     """All rounds of one group, every message of which goes through the server."""
     began, count = time.perf_counter(), len(job.rows)
     layout = choose_layout(len(model.classes), width, model.limits)
-    group = Group(b"group %d" % job.number, choose_threshold(count), layout)
+    group = AggregationGroup(b"group %d" % job.number, choose_threshold(count), layout)
     clients = {place + 1: AggregationClient(os.urandom) for place in range(count)}
     sent = dict.fromkeys(clients, 0)
     keys: dict[int, PublicKeys] = {}

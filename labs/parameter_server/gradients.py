@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from online.models.tower.closed_form import ForwardPass, MlpPass
-from online.models.tower.layout import Layout
+from online.models.tower.layout import ParameterLayout
 from online.models.tower.networks import Mlp
 
 
@@ -30,7 +30,7 @@ class GradientTask:
             raise ValueError(f"{len(x_ND)} rows do not fill one micro-batch of {rows}")
         self.x_ND, self.class_N, self.rows, self.seed = x_ND, class_N, rows, seed
         self.per_pass = len(x_ND) // rows
-        self.layout = Layout(Mlp(x_ND.shape[1], (hidden,)), int(class_N.max()) + 1)
+        self.layout = ParameterLayout(Mlp(x_ND.shape[1], (hidden,)), int(class_N.max()) + 1)
         self._parameters_LP = self.first()[None].clone()  # what the passes read
         self._network = MlpPass(self.layout, self._parameters_LP)
         self._order = lru_cache(maxsize=8)(self._draw_order)

@@ -38,13 +38,13 @@ from benchmarks.report import command, create_parser, print_json, run_on_one_thr
 from labs.split_towers.stashing import StashingStage, learn_alone
 from labs.split_towers.tensor import TensorStack
 from online.models.tower.closed_form import MlpPass
-from online.models.tower.layout import Layout
+from online.models.tower.layout import ParameterLayout
 from online.models.tower.networks import Mlp
 from online.models.tower.parallel.blocks import block_bounds, block_sizes, build_blocks
 from online.models.tower.parallel.fsdp import ShardedStack, create_mesh
 from online.models.tower.parallel.pipeline import PipelineStack
 from online.models.tower.parallel.split_stack import SplitStack, write_part
-from online.models.tower.stack import FLAT, Learning, Stack
+from online.models.tower.stack import FLAT, LearningOptions, Stack
 from online.models.tower.strategies import compute_losses
 
 SECTIONS = ("fsdp", "pipeline", "tensor")
@@ -52,7 +52,7 @@ EQUAL = 1e-6
 APART = 1e-5  # a hundredth of what the slowest copy moves in a step
 DIVERGED_PPM = 1_000  # of a million parameters, how many are APART where states are said to diverge
 ORDERS = 3  # in which one process reads the rows, for comparison
-LEARNING = Learning((0.001, 0.003, 0.009), 0.01, 0.95)
+LEARNING = LearningOptions((0.001, 0.003, 0.009), 0.01, 0.95)
 ROWS, MICRO_BATCHES = 64, 8
 DEEP = (256, (384, 384, 384, 384, 384), 256)  # inputs, hidden, classes
 WIDE = (2_048, (64, 64), 4_096)
@@ -74,7 +74,7 @@ class Divergence:
     relu_step: int = 0
     diverged_step: int = 0
 
-    def compare_units(self, step: int, layout: Layout, x_BD: Tensor, one: Any, two: Any) -> None:
+    def compare_units(self, step: int, layout: ParameterLayout, x_BD: Tensor, one: Any, two: Any) -> None:
         """Compare which units are open before a step. one, two: states, as `Stack.tensors` gives them."""
         if self.relu_step:
             return
@@ -110,7 +110,7 @@ class Run:
     in_flight: int = 0
 
 
-def find_open_units(layout: Layout, state: Any, x_BD: Tensor) -> list[Tensor]:
+def find_open_units(layout: ParameterLayout, state: Any, x_BD: Tensor) -> list[Tensor]:
     """Which units [L, B, H] of each layer give more than zero."""
     passes = MlpPass(layout, torch.from_numpy(state["parameters_LP"]))
     passes.logits(x_BD)
@@ -151,7 +151,7 @@ class TimedPipeline(PipelineStack):
 class Batch:
     """Random rows of random classes, with shares that sum to 2, as fresh and replayed rows have."""
 
-    def __init__(self, number: int, layout: Layout) -> None:
+    def __init__(self, number: int, layout: ParameterLayout) -> None:
         rng = np.random.default_rng(number)
         self.x_BD = torch.from_numpy(rng.normal(size=(ROWS, layout.network.inputs)).astype(np.float32))
         self.label_B = torch.from_numpy(rng.integers(0, layout.labels, ROWS))
@@ -168,16 +168,16 @@ class Batch:
         return (compute_losses(logits_LbC, self.label_B[rows_b], liked_b, known_C) * self.share_B[rows_b]).sum()
 
 
-def create_batches(layout: Layout, count: int = 4) -> list[Batch]:
+def create_batches(layout: ParameterLayout, count: int = 4) -> list[Batch]:
     """Batches that steps learn one after the other, again and again."""
     return [Batch(number, layout) for number in range(count)]
 
 
-def create_layout(inputs: int, hidden: Sequence[int], classes: int) -> Layout:
-    return Layout(Mlp(inputs, hidden), classes)
+def create_layout(inputs: int, hidden: Sequence[int], classes: int) -> ParameterLayout:
+    return ParameterLayout(Mlp(inputs, hidden), classes)
 
 
-def create_split(engine: str, layout: Layout) -> SplitStack:
+def create_split(engine: str, layout: ParameterLayout) -> SplitStack:
     group = dist.group.WORLD
     assert group is not None
     match engine:
@@ -199,7 +199,7 @@ def differentiate_alone(stack: Stack, batch: Batch) -> Tensor:
     return stack.differentiate([batch.loss(stack.logits(batch.x_BD), torch.arange(ROWS))])[0]
 
 
-def create_whole(layout: Layout) -> Stack:
+def create_whole(layout: ParameterLayout) -> Stack:
     return Stack(layout, LEARNING, CPU)
 
 

@@ -18,11 +18,11 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, loss_parallel, parallelize_module
 from torch.nn.functional import cross_entropy
 
-from online.models.tower.layout import Layout
+from online.models.tower.layout import ParameterLayout
 from online.models.tower.networks import Mlp
 from online.models.tower.parallel.blocks import build_blocks
 from online.models.tower.parallel.split_stack import LossOfRows, SplitStack
-from online.models.tower.stack import Learning
+from online.models.tower.stack import LearningOptions
 
 
 class TensorStack(SplitStack):
@@ -31,7 +31,9 @@ class TensorStack(SplitStack):
     gathers: every rank gets the logits of all classes. Without, `logits` gives each rank those of its classes.
     """
 
-    def __init__(self, layout: Layout, learning: Learning, mesh: DeviceMesh, gathers: bool = True) -> None:
+    def __init__(
+        self, layout: ParameterLayout, learning: LearningOptions, mesh: DeviceMesh, gathers: bool = True
+    ) -> None:
         super().__init__(layout, learning, mesh.get_group(), torch.device(mesh.device_type))
         self.mesh, self.gathers = mesh, gathers
         self.module, self.mean_module = self._create_module(gathers), self._create_module(True)
@@ -80,7 +82,7 @@ class TensorStack(SplitStack):
         is_cut = isinstance(parameter, DTensor) and any(place.is_shard() for place in parameter.placements)
         return 1.0 if is_cut else 1 / self.mesh.size()
 
-    def grown(self, layout: Layout) -> "TensorStack":
+    def grown(self, layout: ParameterLayout) -> "TensorStack":
         more = TensorStack(layout, self.learning, self.mesh, self.gathers)
         more.grow_from(self)
         return more

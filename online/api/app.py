@@ -27,7 +27,7 @@ from online.api.shared_routes import NATIVE
 from online.api.signed_urls import SignedUrls
 from online.api.web.branding import load_branding
 from online.api.web.server_pages import ServerPages
-from online.installed import Parts, collect
+from online.installed import ContributedParts, collect
 from online.serving.building import build
 from online.serving.parts import ServicePart
 from online.serving.runtime import Runtime
@@ -77,7 +77,7 @@ def create_app(
 @asynccontextmanager
 async def _lifespan(runtime: Runtime, app: FastAPI) -> AsyncIterator[None]:
     callers: Callers = app.state.callers
-    parts: Parts = app.state.parts
+    parts: ContributedParts = app.state.parts
     try:
         await runtime.start()
         runtime.run_until_stop(callers.keys.watch())
@@ -96,4 +96,4 @@ def _compose(app: FastAPI, runtime: Runtime) -> None:
     app.state.signed_urls = SignedUrls(runtime.workspace.keys, runtime.settings)
     if runtime.is_primary:
         app.state.signed_urls.warn_if_off()
-    app.state.parts = Parts(collect("api_part", app))
+    app.state.parts = ContributedParts(collect("api_part", app))

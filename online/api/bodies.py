@@ -38,7 +38,7 @@ MAX_ECHO_CHARS = 80  # of an unknown field's name, in an error
 MIN_PARTS, PARTS_PER_INSTANCE = 8_192, 8
 
 
-class Rows(msgspec.Struct, forbid_unknown_fields=True):
+class RowsBody(msgspec.Struct, forbid_unknown_fields=True):
     """The most frequent body sent to a model of vectors: rows of numbers, and no other options.
 
     Numbers beyond float64 are refused by the decoder, so every number is finite.
@@ -49,7 +49,7 @@ class Rows(msgspec.Struct, forbid_unknown_fields=True):
 
 
 DecodedRows = tuple[list[list[float]], list[bytes]]  # and the JSON of each; none if they are not to be recorded
-ROWS, ROW = msgspec.json.Decoder(Rows), msgspec.json.Decoder(list[float])
+ROWS, ROW = msgspec.json.Decoder(RowsBody), msgspec.json.Decoder(list[float])
 
 SPACE = b" \t\n\r"  # between the values of JSON
 NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))

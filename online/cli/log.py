@@ -65,11 +65,11 @@ def report(
     settings = read_parent_settings() if supervised else load_settings(config, state=state, store=store)
     lower_priority()
     from online.evaluation.reports.model_report import write_model_report
-    from online.evaluation.reports.words.language import ALL_WORDS, Words
+    from online.evaluation.reports.words.language import ALL_WORDS, LanguageWords
 
     spec = select_model(settings, model)
     run = print_percents if supervised else show_bar
-    languages = ALL_WORDS if supervised else (Words(language),)  # a service shows each reader theirs
+    languages = ALL_WORDS if supervised else (LanguageWords(language),)  # a service shows each reader theirs
     with open_workspace(settings) as workspace:
         until = run(lambda tick: write_model_report(workspace, spec, output, tick, languages))
     typer.echo(json.dumps({"until": until}) if supervised else f"{output} reports on every event up to {until:,}")

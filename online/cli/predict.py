@@ -14,7 +14,7 @@ from online.cli.state import load_settings, open_workspace, select_model
 
 if TYPE_CHECKING:
     from online.learning.encoder_tuning.tuning import Progress
-    from online.serving.jobs.batch_job import Counts
+    from online.serving.jobs.batch_job import JobCounts
 
 FileFormat = Literal["jsonl", "csv", "parquet"]
 
@@ -58,7 +58,7 @@ def predict(
 
     job = JobSpec(input.resolve(), out.resolve(), spec.name, version, key, format or "", shards)
 
-    def work(tick: "Progress") -> "tuple[int, Counts]":
+    def work(tick: "Progress") -> "tuple[int, JobCounts]":
         try:
             return predict_file(workspace, spec, job, max_bad_ratio, tick)
         except KeyboardInterrupt:

@@ -26,7 +26,7 @@ from online.settings import Drift
 
 if TYPE_CHECKING:
     from online.evaluation.replay.candidate_specs import CandidateSpec
-    from online.evaluation.replay.replay import Span
+    from online.evaluation.replay.replay import ScoredSpan
     from online.evaluation.replay.replay_report import LogResults
     from online.evaluation.sources.replay_source import Source
     from online.learning.encoder_tuning.tuning import Progress
@@ -154,9 +154,9 @@ def replay(
     from online.evaluation.replay.candidate_files import collect_candidates, parse_options
     from online.evaluation.replay.candidate_specs import CandidateSpec
     from online.evaluation.replay.model_setup import check_candidates
-    from online.evaluation.replay.replay import Span
+    from online.evaluation.replay.replay import ScoredSpan
     from online.evaluation.reports.replay_table import find_exit_status
-    from online.evaluation.sources.arrival import Delay
+    from online.evaluation.sources.arrival import LabelDelay
     from online.evaluation.sources.column_choice import ColumnChoice
     from online.evaluation.sources.opening import open_sources
     from online.evaluation.sources.replay_source import ReadOptions
@@ -169,7 +169,7 @@ def replay(
     reads = ReadOptions(
         format,
         label,
-        Delay.parse(delay, at),
+        LabelDelay.parse(delay, at),
         max_bad_ratio,
         task,
         parse_cost_range(costs),
@@ -185,7 +185,7 @@ def replay(
     # 2. Each log through each model.
     sources = open_sources(logs, reads)
     check_candidates(sources, models)
-    plan = ReplayPlan(sources, models, Span(from_offset, to_offset), max_bad_ratio)
+    plan = ReplayPlan(sources, models, ScoredSpan(from_offset, to_offset), max_bad_ratio)
     run = partial(run_here, plan) if engine == "here" else partial(run_on_ray, plan, address, results)
     log_results = show_bar(run)
     # 3. What came out.
@@ -200,7 +200,7 @@ class ReplayPlan:
 
     sources: "list[Source]"
     models: "list[CandidateSpec]"
-    span: "Span"
+    span: "ScoredSpan"
     max_bad_ratio: float
 
 
@@ -246,7 +246,7 @@ def write_files(log_results: "list[LogResults]", csv: Path | None, report: Path 
         write_curves(log_results, csv)
     if report is not None:
         from online.evaluation.reports.report_page import write_report
-        from online.evaluation.reports.words.language import Words
+        from online.evaluation.reports.words.language import LanguageWords
 
         (played,) = log_results
-        write_report(played.results, played.log, played.interrupted, report, words=Words(language))
+        write_report(played.results, played.log, played.interrupted, report, words=LanguageWords(language))

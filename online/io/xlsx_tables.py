@@ -80,7 +80,7 @@ class SheetTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SheetLayout:
     """What the values of a sheet do not tell. merged: (first column, first row, last column, last row) of each range."""
 
     formulas: frozenset[tuple[int, int]]
@@ -176,7 +176,7 @@ def check_sheets(data: bytes, limits: WorkbookLimits) -> None:
 # a sheet
 
 
-def read_layout(sheet: Any, limits: WorkbookLimits) -> Layout:
+def read_layout(sheet: Any, limits: WorkbookLimits) -> SheetLayout:
     """Raises TooLarge, before a value is read; BadInput for rows out of order, of which openpyxl would drop some."""
     formulas, cells, last = set(), 0, 0
     with sheet._get_source() as source:
@@ -189,7 +189,7 @@ def read_layout(sheet: Any, limits: WorkbookLimits) -> Layout:
             check_size(sheet.title, number, width, cells, limits)
             formulas |= {(number, cell["column"]) for cell in row if cell["data_type"] == "f"}
         ranges = [] if parser.merged_cells is None else [each.ref for each in parser.merged_cells.mergeCell]
-    return Layout(frozenset(formulas), [range_boundaries(ref) for ref in ranges])
+    return SheetLayout(frozenset(formulas), [range_boundaries(ref) for ref in ranges])
 
 
 def check_size(title: str, row: int, column: int, cells: int, limits: WorkbookLimits) -> None:
@@ -199,7 +199,7 @@ def check_size(title: str, row: int, column: int, cells: int, limits: WorkbookLi
         raise TooLarge(f"the sheet {title!r} has more than {limits.cells:,} cells: split it, or save it as CSV")
 
 
-def read_rows(sheet: Any, layout: Layout) -> Iterator[tuple[int, dict[int, Cell]]]:
+def read_rows(sheet: Any, layout: SheetLayout) -> Iterator[tuple[int, dict[int, Cell]]]:
     """Yield the rows that have values."""
     sheet.reset_dimensions()  # what a file says of its size may be wrong, and cells beyond it would be left out
     is_uncomputed = bool(sheet.parent.calculation and sheet.parent.calculation.fullCalcOnLoad)
@@ -213,7 +213,7 @@ def read_rows(sheet: Any, layout: Layout) -> Iterator[tuple[int, dict[int, Cell]
 
 
 def fill_merged(
-    rows: list[tuple[int, dict[int, Cell]]], layout: Layout, limits: WorkbookLimits
+    rows: list[tuple[int, dict[int, Cell]]], layout: SheetLayout, limits: WorkbookLimits
 ) -> list[tuple[int, dict[int, Cell]]]:
     """Give the value of merged cells to each of their rows: a reply beside three questions belongs to all three."""
     by_number = dict(rows)

@@ -63,7 +63,7 @@ class RetentionPeriod:
 
 
 @dataclass(slots=True)
-class BaseBuilding:
+class UnfinishedBase:
     """A base that is being built. until, closed_at: as B and H in online/state/base_snapshot.py."""
 
     training: TrainingState
@@ -95,7 +95,7 @@ class Bases:
         self.snapshots, self.store, self.recipe = snapshots, store, recipe
         self.create_training, self.create_counts = create_training, create_counts
         self.retention, self.clock = retention, clock
-        self.building: BaseBuilding | None = None
+        self.building: UnfinishedBase | None = None
         self._next_check = 0.0
         self._damaged: set[int] = set()  # versions of bases
         self._outage = OutageLog(log, "no base was made", model=snapshots.model)
@@ -233,14 +233,14 @@ class Bases:
             self._outage.record_success()
 
     @staticmethod
-    def _learn(building: BaseBuilding, entries: Sequence[Entry]) -> None:
+    def _learn(building: UnfinishedBase, entries: Sequence[Entry]) -> None:
         building.is_waiting = not entries  # for the copy in Redis, which is being written again
         if entries:
             building.training.apply(entries)
         for entry in entries:
             building.counts.add(entry.event)
 
-    def _begin(self, retention: RetentionPeriod, durable_until: int) -> BaseBuilding | None:
+    def _begin(self, retention: RetentionPeriod, durable_until: int) -> UnfinishedBase | None:
         """Close the events that have expired; None if there are none, or if the base is young."""
         model, at = self.snapshots.model, retention.clock()
         base = self.store.read(lambda connection: find_base(connection, self.snapshots, self.recipe))
@@ -254,7 +254,7 @@ class Bases:
         expiry = self.store.submit(lambda connection: close_events(connection, model, until)).result()
         return self._start_building(base, expiry.closed_until, expiry.closed_at)
 
-    def _start_building(self, base: Manifest | None, until: int, closed_at: int) -> BaseBuilding:
+    def _start_building(self, base: Manifest | None, until: int, closed_at: int) -> UnfinishedBase:
         """Raises CorruptSnapshot for a base that cannot be continued: an operator decides what becomes of it."""
         training, counts = self.start()
         if base is not None and training.learned_until != base.learned_until:
@@ -264,9 +264,9 @@ class Bases:
             )
         training.on_drift = lambda alarms: None  # they were reported when their events arrived
         training.refused |= self._find_retracted(training.learned_until, closed_at)
-        return BaseBuilding(training, counts, until, closed_at)
+        return UnfinishedBase(training, counts, until, closed_at)
 
-    def _publish(self, building: BaseBuilding) -> None:
+    def _publish(self, building: UnfinishedBase) -> None:
         base = self.find()
         history = 0 if base is None else history_count(base)
         at = now() if self.retention is None else self.retention.clock().isoformat()

@@ -31,7 +31,7 @@ MAX_PRODUCTS = 1 << 17  # numbers that are multiplied at once, so that they stay
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangePoint:
     """Where a change began, the mean before and after it, and the number of values after it."""
 
     since: int
@@ -70,13 +70,13 @@ class Adwin:
         levels = reversed([*enumerate(self.levels)])
         return [[level, ones, offset] for level, buckets in levels for ones, offset in buckets]
 
-    def add(self, loss: int, offset: int) -> Change | None:
+    def add(self, loss: int, offset: int) -> ChangePoint | None:
         """Add a loss; return the rise that it reveals, if any."""
         return next((change for _, change in self.add_all([loss], [offset])), None)
 
-    def add_all(self, losses: Sequence[int], offsets: Sequence[int]) -> list[tuple[int, Change]]:
+    def add_all(self, losses: Sequence[int], offsets: Sequence[int]) -> list[tuple[int, ChangePoint]]:
         """Add losses in order; return (index of the loss, rise) for each that reveals one."""
-        found, start = list[tuple[int, Change]](), 0
+        found, start = list[tuple[int, ChangePoint]](), 0
         for stop in self._find_checks(losses):
             self._append(losses[start:stop], offsets[start:stop])
             if self.width > self.GRACE and (change := self._check()) is not None:
@@ -107,9 +107,9 @@ class Adwin:
             added = [(older[0] + newer[0], older[1]) for older, newer in pairs]
             del buckets[:merged]
 
-    def _check(self) -> Change | None:
+    def _check(self) -> ChangePoint | None:
         """Drop the oldest buckets until no two parts of the window differ; return the first rise."""
-        risen: Change | None = None
+        risen: ChangePoint | None = None
         while (change := self._find_cut()) is not None:
             risen = risen or (change if change.after > change.before else None)
             self._drop_oldest()
@@ -119,7 +119,7 @@ class Adwin:
         level = max(level for level, buckets in enumerate(self.levels) if buckets)
         self.width, self.ones = self.width - 2**level, self.ones - self.levels[level].pop(0)[0]
 
-    def _find_cut(self) -> Change | None:
+    def _find_cut(self) -> ChangePoint | None:
         """Return the oldest cut whose two sides differ by more than the bound."""
         width, ones, least = self.width, self.ones, self.MIN_PART
         mean = ones / width
@@ -130,7 +130,7 @@ class Adwin:
         for level in range(len(self.levels) - 1, -1, -1):
             for bucket_ones, offset in self.levels[level]:
                 if differs:  # the change began with the bucket after the cut
-                    return Change(offset, old_ones / old, (ones - old_ones) / (width - old), width - old)
+                    return ChangePoint(offset, old_ones / old, (ones - old_ones) / (width - old), width - old)
                 old, old_ones = old + (1 << level), old_ones + bucket_ones
                 new = width - old
                 if new <= least:
@@ -175,7 +175,7 @@ class Cusum:
         self.seen: dict[str, list[int]] = {}  # of each class: losses, and how many of them are 1
         self.count = self.ones = 0
 
-    def add(self, loss: int, label: str, offset: int) -> Change | None:
+    def add(self, loss: int, label: str, offset: int) -> ChangePoint | None:
         """Add a loss; return the rise that it reveals, if any. After a rise all that came before is forgotten."""
         seen = self.seen.setdefault(label, [0, 0])
         change = self._add(loss, seen, offset) if self.count >= self.LEAST and seen[0] >= self.KNOWN else None
@@ -189,7 +189,7 @@ class Cusum:
             seen[:] = seen[0] // 2, seen[1] // 2
         return None
 
-    def _add(self, loss: int, seen: list[int], offset: int) -> Change | None:
+    def _add(self, loss: int, seen: list[int], offset: int) -> ChangePoint | None:
         overall = (self.ones + 1) / (self.count + 2)
         usual = max(0.02, (seen[1] + self.LEANING * overall) / (seen[0] + self.LEANING))
         risen = usual + self.JUMP * (1 - usual)
@@ -201,7 +201,7 @@ class Cusum:
         if self.sum < self.LIMIT:
             return None
         before = (self.ones - self.wrong_since) / max(self.count - self.count_since, 1)
-        return Change(self.since, max(0.0, before), self.wrong_since / self.count_since, self.count_since)
+        return ChangePoint(self.since, max(0.0, before), self.wrong_since / self.count_since, self.count_since)
 
     def numbers(self) -> list[Any]:
         excursion = [self.sum, self.since, self.wrong_since, self.count_since]
@@ -212,7 +212,7 @@ class Cusum:
         self.seen = {label: [count, ones] for label, count, ones in seen}
 
 
-Shift = tuple[int, float, Change]  # direction, distance, change
+Shift = tuple[int, float, ChangePoint]  # direction, distance, change
 
 
 class Kswin:
@@ -277,7 +277,7 @@ class Kswin:
         before, after = float(old_N.mean()), float(new_N.mean())
         for _ in range(REFERENCE):
             self.offsets.popleft()
-        return furthest, float(distances[furthest]), Change(self.offsets[0], before, after, RECENT)
+        return furthest, float(distances[furthest]), ChangePoint(self.offsets[0], before, after, RECENT)
 
     def tensors(self) -> Tensors:
         return {

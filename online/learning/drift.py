@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from online.learning.detectors import Adwin, Change, Cusum, Kswin, Shift
+from online.learning.detectors import Adwin, ChangePoint, Cusum, Kswin, Shift
 from online.learning.number_losses import NumberLosses
-from online.models import Options, Part, input_options, pack_json, spec_of, unpack_json
+from online.models import Options, StatePart, input_options, pack_json, spec_of, unpack_json
 from online.models.encoders.text import TEXT_WIDTH
 from online.schemas.events import Entry, Event, is_positive
 from online.scoring.drift_changes import QUIET, Alarm, AlarmKind
@@ -120,7 +120,7 @@ class DriftMonitor:
             yield places[at], self._describe_rise(offsets[at], "loss" if label is None else "class", label, change)
 
     @staticmethod
-    def _describe_rise(offset: int, what: AlarmKind, label: str | None, change: Change) -> Alarm:
+    def _describe_rise(offset: int, what: AlarmKind, label: str | None, change: ChangePoint) -> Alarm:
         before, after = round(change.before, 6), round(change.after, 6)
         size = round(change.after - change.before, 6)
         return Alarm(offset, what, label, None, change.since, before, after, size, change.window)
@@ -146,7 +146,7 @@ class DriftMonitor:
 
     # state
 
-    def part(self) -> Part:
+    def part(self) -> StatePart:
         meta: dict[str, Any] = {
             "losses": self.losses.numbers(),
             "classes": [[label, adwin.numbers()] for label, adwin in sorted(self.classes.items())],
@@ -158,9 +158,9 @@ class DriftMonitor:
         if self.numbers is not None:
             meta["numbers"] = self.numbers.numbers()
         tensors = self.features.tensors() if self.features is not None else {}
-        return Part({"meta": pack_json(meta), **tensors}, serving=False)
+        return StatePart({"meta": pack_json(meta), **tensors}, serving=False)
 
-    def restore(self, part: Part) -> None:
+    def restore(self, part: StatePart) -> None:
         meta = unpack_json(part.tensors["meta"])
         self.losses.restore(meta["losses"])
         if self.numbers is not None:

@@ -16,7 +16,7 @@ from math import comb
 import numpy as np
 
 from online.errors import CorruptSnapshot, NotFound
-from online.learning.held_out import HeldOut
+from online.learning.held_out import HeldOutSet
 from online.models import Answer, Model, Options, State, choose, create, recipe, spec_of
 from online.snapshots import Snapshots
 from online.telemetry import log_event
@@ -114,7 +114,7 @@ class AssessedVersion:
     is_right: dict[int, bool] = field(default_factory=dict)
     kept: frozenset[GoldenQuestion] = frozenset()
 
-    def assess(self, held_out: HeldOut, golden_questions: Sequence[GoldenQuestion]) -> None:
+    def assess(self, held_out: HeldOutSet, golden_questions: Sequence[GoldenQuestion]) -> None:
         """Answer what is new since the last assessment; forget what is no longer held out."""
         new = [item for item in held_out if item.offset not in self.is_right]
         choices = choose(self.model, [item.features for item in new]) if new else []
@@ -143,9 +143,9 @@ class LiveComparison:
         self.live: AssessedVersion | None = None
         self.proposed: AssessedVersion | None = None
 
-    def refusal(self, proposed: Model, held_out: HeldOut) -> str | None:
+    def refusal(self, proposed: Model, held_out: HeldOutSet) -> str | None:
         """Return why it may not replace the live version; None if it may or if nothing comparable is live."""
-        compared_on = HeldOut() if spec_of(self.kind).predicts_numbers else held_out
+        compared_on = HeldOutSet() if spec_of(self.kind).predicts_numbers else held_out
         self.proposed = AssessedVersion(0, proposed)
         live = self._find_live()
         if live is None or not (len(compared_on) or self.golden_questions):

@@ -16,7 +16,7 @@ from zlib import crc32
 
 import numpy as np
 
-from online.models import Part, pack_json, unpack_json
+from online.models import StatePart, pack_json, unpack_json
 from online.schemas.events import Entry
 from online.scoring.prequential import names_right_answer
 
@@ -36,7 +36,7 @@ class HeldOutExample:
     holder: int = 0
 
 
-class HeldOut:
+class HeldOutSet:
     """The examples, oldest first, at most one for each input."""
 
     def __init__(self) -> None:
@@ -69,9 +69,9 @@ class HeldOut:
         """Drop what was held out before an offset, from which on other answers are right."""
         self._filter(lambda item: item.offset >= offset)
 
-    def without(self, holder: int) -> "HeldOut":
+    def without(self, holder: int) -> "HeldOutSet":
         """The examples of all others. holder: as in `Event`; 0, which stands for all who are trusted, leaves out none."""
-        others = HeldOut()
+        others = HeldOutSet()
         for item in self:
             if not holder or item.holder != holder:
                 others._insert(item)
@@ -110,15 +110,15 @@ class HeldOut:
 
     # state
 
-    def part(self) -> Part:
+    def part(self) -> StatePart:
         items = list(self)
         meta = [
             [item.offset, len(item.features), item.label, *([item.holder] if item.holder else [])] for item in items
         ]
         features = np.frombuffer(b"".join(item.features for item in items), np.uint8)
-        return Part({"meta": pack_json(meta), "features": features}, serving=False)
+        return StatePart({"meta": pack_json(meta), "features": features}, serving=False)
 
-    def restore(self, part: Part) -> None:
+    def restore(self, part: StatePart) -> None:
         self.items, self.by_label = {}, {}
         start, features = 0, part.tensors["features"].tobytes()
         for offset, length, label, *holder in unpack_json(part.tensors["meta"]):

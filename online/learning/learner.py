@@ -29,7 +29,7 @@ from online.learning.parallel.catch_up import CatchUp
 from online.learning.parallel.team import Team
 from online.learning.publisher import Publisher
 from online.learning.refusal_log import RefusalLog
-from online.learning.relearning import Relearning, asks_to_relearn
+from online.learning.relearning import RelearningRun, asks_to_relearn
 from online.learning.setup import LearnerSetup
 from online.learning.training_state import TrainingState
 from online.models import Options, can_tune_encoder, recipe, spec_of
@@ -88,7 +88,7 @@ class Learner:
         self.team = None if setup.board is None else Team(setup.board, snapshots.model, kind, options, setup.device)
         self.silent_until = 0  # nothing is published before this offset is learned
         self.training = self._create_training()
-        self.relearning: Relearning | None = None
+        self.relearning: RelearningRun | None = None
         self.covers_until = 0  # events `relearn` up to here ask for nothing: what was learned is free of void events
 
     def run(self, stop: threading.Event) -> None:
@@ -310,10 +310,10 @@ class Learner:
         training, counts = self.bases.start()
         self.bases.report_missing(training)
         training.on_drift = lambda alarms: None  # they were reported when their events arrived
-        self.relearning = Relearning(training, offset, self._head(), lambda entry: counts.add(entry.event))
+        self.relearning = RelearningRun(training, offset, self._head(), lambda entry: counts.add(entry.event))
         self.relearned_counts = counts
 
-    def _relearn(self, relearning: Relearning) -> None:
+    def _relearn(self, relearning: RelearningRun) -> None:
         """Learn one page again. Once that has caught up, it replaces what was learned before."""
         until = self.training.learned_until
         if count := relearning.find_room(until):
@@ -326,7 +326,7 @@ class Learner:
         if relearning.training.learned_until == until >= self.snapshots.folder.live_until(self.recipe):
             self._replace_training(relearning)
 
-    def _replace_training(self, relearning: Relearning) -> None:
+    def _replace_training(self, relearning: RelearningRun) -> None:
         before, self.training = self.training, relearning.training
         self.training.on_drift = self._record_drift
         self.counts, self.relearning, self.covers_until = self.relearned_counts, None, relearning.covers_until

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from online.snapshots import Snapshots
 from online.snapshots.manifest import Manifest
-from online.snapshots.set_aside import SetAside, find_foreign
+from online.snapshots.set_aside import SetAsideRecord, find_foreign
 from online.store import Store, now
 from online.store.events import head_of, load_digests
 from online.telemetry import log_event
@@ -26,7 +26,7 @@ class LogIdentity:
     def __init__(self, snapshots: Snapshots, store: Store, recipe: str) -> None:
         self.snapshots, self.store, self.recipe = snapshots, store, recipe
 
-    def set_aside_foreign(self) -> SetAside | None:
+    def set_aside_foreign(self) -> SetAsideRecord | None:
         """Set aside every version that was learned from another log; None if there is none. Raises Unavailable."""
         manifests, model = self.snapshots.folder.manifests(), self.snapshots.model
         offsets = sorted({manifest.learned_until for manifest in manifests} - {0})
@@ -43,9 +43,9 @@ class LogIdentity:
         live = max(kept, key=lambda each: (each.learned_until, each.version), default=None)
         return self._set_aside(foreign, head, None if live is None else live.version)
 
-    def _set_aside(self, foreign: Sequence[Manifest], head: int, live: int | None) -> SetAside:
+    def _set_aside(self, foreign: Sequence[Manifest], head: int, live: int | None) -> SetAsideRecord:
         newest = foreign[0]
-        notice = SetAside(
+        notice = SetAsideRecord(
             at=now(),
             reason=describe(newest, head),
             versions=tuple(sorted(manifest.version for manifest in foreign)),

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from statistics import quantiles
 from typing import Any
 
-from online.learning.detectors import Change
+from online.learning.detectors import ChangePoint
 from online.models import parse_number
 from online.schemas.events import Event
 
@@ -51,7 +51,7 @@ class NumberLosses:
         self.threshold += RATE * (loss - NOMINAL)
         return loss
 
-    def is_drift(self, change: Change, offset: int) -> bool:
+    def is_drift(self, change: ChangePoint, offset: int) -> bool:
         """Whether a change of the losses, found at `offset`, is a rise of the errors that was not reported yet."""
         if change.after <= LEAST_RISE * NOMINAL or change.since <= self.reported:
             return False

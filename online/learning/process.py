@@ -24,7 +24,7 @@ from online.learning.setup import LearnerSetup
 from online.models import Options, encoder_options
 from online.models.devices.fallback import first_line, listening, note_fallback
 from online.models.devices.probe import SystemDevices
-from online.models.devices.turns import Quantum, low_priority
+from online.models.devices.turns import LearningQuantum, low_priority
 from online.models.encoders.factory import create_encoder
 from online.models.lazy_torch import torch, use_one_thread
 from online.settings import ModelSettings
@@ -189,7 +189,7 @@ def create_learner(
         is_outdated=lambda: workspace.key_option(model).get("key") != options.get("key"),
         waits_for_disk=waits_for_disk,
         board=board,
-        quantum=Quantum(settings.learn_quantum_ms),
+        quantum=LearningQuantum(settings.learn_quantum_ms),
     )
     return Learner(model.kind, options, workspace.snapshots(model.name), stream, workspace.store, setup)
 

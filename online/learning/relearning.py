@@ -17,7 +17,7 @@ from online.schemas.events import Entry
 PAGE = 256  # entries of one step, which delay an entry that arrives meanwhile
 
 
-class Relearning:
+class RelearningRun:
     """A training state on its way through the log.
 
     covers_until: the head of the log when it began; events `relearn` up to there need no further one. offset: of the

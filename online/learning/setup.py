@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from online.learning.base_building import RetentionPeriod
 from online.learning.gate import GoldenQuestion
 from online.learning.parallel.board import ShareBoard
-from online.models.devices.turns import Quantum
+from online.models.devices.turns import LearningQuantum
 from online.settings import Drift, GuardMode
 
 
@@ -33,4 +33,4 @@ class LearnerSetup:
     retention: RetentionPeriod | None = None
     waits_for_disk: bool = True
     board: ShareBoard | None = None
-    quantum: Quantum = field(default_factory=lambda: Quantum(None))
+    quantum: LearningQuantum = field(default_factory=lambda: LearningQuantum(None))

@@ -15,7 +15,7 @@ from itertools import groupby
 
 from online.learning.drift import DriftMonitor
 from online.learning.gate import AssessedVersion, GoldenQuestion, explain_loss
-from online.learning.held_out import HeldOut
+from online.learning.held_out import HeldOutSet
 from online.models import BadExample, Example, Model, Options, State, Tensors, create, follows_changes
 from online.models.statistics.partial_sums import as_summing
 from online.schemas.events import Entry
@@ -78,7 +78,7 @@ class TrainingState:
     unobserved: list[Entry] = field(init=False, default_factory=list)
     model: Model = field(init=False)
     monitor: DriftMonitor = field(init=False)
-    held_out: HeldOut = field(init=False, default_factory=HeldOut)
+    held_out: HeldOutSet = field(init=False, default_factory=HeldOutSet)
 
     def __post_init__(self) -> None:
         self.model = self.create_model()

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from online.models.bets import PATIENCE, SCORE_EVERY, Bets
-from online.models.contract import Answer, Example, Model, Part, State, pack_json, parse_number, unpack_json
+from online.models.contract import Answer, Example, Model, State, StatePart, pack_json, parse_number, unpack_json
 from online.models.members import extract_parts, prefix_parts, split_at_scored, teach_all
 from online.models.options import Option
 
@@ -35,7 +35,7 @@ OPTIONS = (
 
 
 @dataclass(slots=True)
-class Record(Bets):
+class ModelRecord(Bets):
     """The record of one model. seen: scored examples. answered: those with an answer. error: their sum."""
 
     seen: int = 0
@@ -63,7 +63,7 @@ class ChampionChallenger:
         self.factories, self.patience, self.score_every = factories, patience, score_every
         self.predicts_numbers = predicts_numbers
         self.models = {name: make() for name, make in factories.items()}
-        self.records = {name: Record() for name in self.models}
+        self.records = {name: ModelRecord() for name in self.models}
         self.served = CHAMPION
         self.missed = 0  # examples that the challenger could not learn
 
@@ -150,7 +150,7 @@ class ChampionChallenger:
         """Each model's parts under its name; prediction needs only those of the served one."""
         records = {name: asdict(record) for name, record in self.records.items()}
         table = {"served": self.served, "records": records, "missed": self.missed}
-        parts = {TABLE: Part({"table": pack_json(table)}, serving=True)}
+        parts = {TABLE: StatePart({"table": pack_json(table)}, serving=True)}
         for name, model in self.models.items():
             if name == self.served or not serving_only:
                 parts |= prefix_parts(name, model.state(serving_only), name == self.served)
@@ -159,7 +159,7 @@ class ChampionChallenger:
     def restore(self, state: State) -> None:
         table = unpack_json(state[TABLE].tensors["table"])
         self.served, self.missed = table["served"], table["missed"]
-        self.records = {name: Record(**table["records"][name]) for name in self.records}
+        self.records = {name: ModelRecord(**table["records"][name]) for name in self.records}
         self.models = {name: make() for name, make in self.factories.items()}
         for name, model in self.models.items():
             if parts := extract_parts(name, state):

@@ -25,8 +25,8 @@ from online.models.contract import (
     BadExample,
     Example,
     Options,
-    Part,
     State,
+    StatePart,
     Tensors,
     build_candidates,
     join_parts,
@@ -316,8 +316,8 @@ class Classifier:
         self.head.forget_solutions()
         self.outside_digest = (self.outside_digest + meta["outside_digest"]) % 2**256
         samples = split_parts(sums)
-        self.held_out.restore(Part(samples.pop("held_out"), serving=False))
-        self.outside.restore(Part(samples.pop("outside"), serving=False))
+        self.held_out.restore(StatePart(samples.pop("held_out"), serving=False))
+        self.outside.restore(StatePart(samples.pop("outside"), serving=False))
         self.adaptation.rows.extend(samples.values())
         return True
 
@@ -474,15 +474,15 @@ class Classifier:
             "active": weights.active,
             "meta": pack_json(meta),
         }
-        parts = {"weights": Part(solved, serving=True)}
+        parts = {"weights": StatePart(solved, serving=True)}
         if not serving_only:
             extra = {"outside_digest": self.outside_digest, "forgot": self.expiry.forgot}
             if self.head.merged_count:
                 extra["merged_count"] = self.head.merged_count
             memory = pack_json({**self.inputs.memory(), **extra})
-            parts["statistics"] = Part({**self.statistics.tensors(), "memory": memory}, serving=False)
+            parts["statistics"] = StatePart({**self.statistics.tensors(), "memory": memory}, serving=False)
             if self.windows.room:
-                parts["windows"] = Part(self.windows.tensors(self.statistics.width), serving=False)
+                parts["windows"] = StatePart(self.windows.tensors(self.statistics.width), serving=False)
             parts |= self.expiry.parts() | self.adaptation.parts(self.head)
             parts["held_out"], parts["outside"] = self.held_out.part(), self.outside.part()
         return parts

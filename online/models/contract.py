@@ -111,7 +111,7 @@ class Answer:
 
 
 @dataclass(slots=True)
-class Part:
+class StatePart:
     """A named piece of state: tensors that are written to one file.
 
     serving: whether prediction needs it. revision: from `new_revision`; equal revisions mean equal
@@ -125,7 +125,7 @@ class Part:
     derived: dict[str, Any] = field(default_factory=dict)
 
 
-State = Mapping[str, Part]
+State = Mapping[str, StatePart]
 new_revision = count(1).__next__  # unique within a process, across all model objects
 
 

@@ -16,7 +16,7 @@ CANNOT_LEARN = "the estimator of this"  # begins the reason for which an example
 
 
 @dataclass(slots=True)
-class Failures:
+class EstimatorFailures:
     """tried: how often it was asked. answers: how often it raised then. first: the first traceback, without our own frames.
 
     Examples at which it raised are counted by their refusals, because each is tried more than once.
@@ -39,9 +39,9 @@ class Failures:
         self.first = self.first or describe_error(error)
 
 
-def find_failures(model: Model) -> Failures | None:
+def find_failures(model: Model) -> EstimatorFailures | None:
     """Those of a model around an estimator; None for every other kind."""
-    found: Failures | None = getattr(unwrap(model), "failures", None)
+    found: EstimatorFailures | None = getattr(unwrap(model), "failures", None)
     return found
 
 

@@ -30,8 +30,8 @@ from online.models.contract import (
     Candidate,
     Example,
     Options,
-    Part,
     State,
+    StatePart,
     Tensors,
     pack_json,
     unpack_json,
@@ -89,7 +89,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(slots=True)
-class Translation:
+class RenamingTest:
     """Tests, after an alarm of drift, whether classes only changed their names: then the weights are given to others.
 
     mean: the weights [C, D] when the alarm came. rows: [label of the class that they took an example for, its label]
@@ -126,7 +126,7 @@ class Logistic:
         self.warm: list[Example] | None = []
         self.recent: list[bytes] = []
         self.count = 0
-        self.translation: Translation | None = None
+        self.translation: RenamingTest | None = None
         self._reset()
 
     def _reset(self) -> None:
@@ -267,7 +267,7 @@ class Logistic:
             others_C = np.where(np.arange(len(chances_C)) == at, 0, chances_C)
             self._step(x_D, chances_C, others_C / max(others_C.sum(), LEAST_DOUBT))
 
-    def _test_translation(self, translation: Translation, x_D: Floats, at: int, chances_C: Floats) -> Floats:
+    def _test_translation(self, translation: RenamingTest, x_D: Floats, at: int, chances_C: Floats) -> Floats:
         """Score the translated weights on an example; return the chances, which are theirs from then on if they lead."""
         mean = translation.mean
         taken = int((mean @ x_D[: mean.shape[1]]).argmax())
@@ -282,7 +282,7 @@ class Logistic:
             self.translation = None
         return chances_C
 
-    def _give_weights(self, translation: Translation) -> None:
+    def _give_weights(self, translation: RenamingTest) -> None:
         """Give the weights of each class that has another name now to that, once."""
         for old, new in enumerate(translation.find(self.labels)[: len(translation.mean)].tolist()):
             if old != new and [old, new] not in translation.given:
@@ -325,14 +325,14 @@ class Logistic:
     def drifted(self, label: str | None, since: int) -> None:
         """Widen the belief, so that later examples count for more. The answers do not change.
 
-        From now on examples decide whether classes only changed their names (`Translation`).
+        From now on examples decide whether classes only changed their names (`RenamingTest`).
         """
         at = [place for place, name in enumerate(self.labels) if label in (None, name)]
         relaxed = self.covariance[at]
         self._toward_prior(relaxed, 1 - RELAXED)
         self.covariance[at] = relaxed
         if self.warm is None and self.labels and self.translation is None:
-            self.translation = Translation(self.mean.copy())
+            self.translation = RenamingTest(self.mean.copy())
 
     def check(self, examples: Sequence[Example]) -> None:
         for example in examples:
@@ -371,11 +371,11 @@ class Logistic:
 
     def state(self, serving_only: bool = False) -> State:
         meta = {"labels": self.labels, "columns": self._describe_columns()}
-        parts = {"weights": Part({"mean": self.mean.copy(), "told": pack_json(meta)}, serving=True)}
+        parts = {"weights": StatePart({"mean": self.mean.copy(), "told": pack_json(meta)}, serving=True)}
         if not serving_only:
             kept = {} if self.translation is None else {"untranslated": self.translation.mean.copy()}
             tensors: Tensors = {"covariance": self.covariance.copy(), "memory": pack_json(self._memory()), **kept}
-            parts["belief"] = Part(tensors, serving=False)
+            parts["belief"] = StatePart(tensors, serving=False)
         return parts
 
     def _memory(self) -> dict[str, Any]:
@@ -401,7 +401,7 @@ class Logistic:
             self.watch = RangeWatch()
             self.watch.restore(memory.get("ranges", {}))
             if "untranslated" in tensors:
-                self.translation = Translation(tensors["untranslated"].copy(), **memory["translation"])
+                self.translation = RenamingTest(tensors["untranslated"].copy(), **memory["translation"])
 
 
 def draw_normal(name: str, count: int) -> Floats:

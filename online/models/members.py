@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from online.models.contract import BadExample, Example, Model, Part, State
+from online.models.contract import BadExample, Example, Model, State, StatePart
 
 
 def split_at_scored(examples: Sequence[Example], scores: Callable[[Example], bool]) -> Iterator[Sequence[Example]]:
@@ -25,14 +25,14 @@ def teach_all(model: Model, examples: Sequence[Example]) -> int:
     return 0
 
 
-def prefix_parts(name: str, state: State, serves: bool) -> dict[str, Part]:
+def prefix_parts(name: str, state: State, serves: bool) -> dict[str, StatePart]:
     """A member's parts under "name.part"; only a member that serves has serving parts."""
     return {
-        f"{name}.{part_name}": Part(part.tensors, part.serving and serves, part.revision, part.derived)
+        f"{name}.{part_name}": StatePart(part.tensors, part.serving and serves, part.revision, part.derived)
         for part_name, part in state.items()
     }
 
 
-def extract_parts(name: str, state: State) -> dict[str, Part]:
+def extract_parts(name: str, state: State) -> dict[str, StatePart]:
     """The parts of one member under their own names: the inverse of `prefix_parts`."""
     return {full.removeprefix(f"{name}."): part for full, part in state.items() if full.startswith(f"{name}.")}

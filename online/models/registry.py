@@ -27,7 +27,7 @@ from online.models.kinds import (
 )
 from online.models.options import Option, UnknownOption, resolve
 from online.models.own_kinds import create_own
-from online.models.retirement import WithRetiredClasses
+from online.models.retirement import RetirableModel
 
 # what a challenger shares with its champion, which alone declares it
 SHARED_OPTIONS = frozenset({"input", "size", "text_features", "encoder", "language", "key", "challenger"})
@@ -59,7 +59,7 @@ def create(kind: str, options: Options, device: str = "cpu") -> Model:
         kinds = list_options().get(error.name, [])
         raise ValueError(f"{error}; it is an option of {', '.join(kinds)}" if kinds else str(error)) from None
     if spec.has_retirable_classes:
-        return WithRetiredClasses(model, options.get("abstain_below", 0.0))
+        return RetirableModel(model, options.get("abstain_below", 0.0))
     return model
 
 

@@ -40,8 +40,8 @@ from online.models.contract import (
     BadExample,
     Example,
     Options,
-    Part,
     State,
+    StatePart,
     Tensors,
     pack_json,
     parse_number,
@@ -437,15 +437,15 @@ class Regressor:
         solved["meta"] = meta
         if self._recent is not None:
             solved |= self._recent.serving_tensors()
-        parts = {"weights": Part(solved, serving=True)}
+        parts = {"weights": StatePart(solved, serving=True)}
         if not serving_only:
             watched = {} if self._watch is None else self._watch.memory()
             memory = {**self.inputs.memory(), **({"target_ranges": watched} if watched else {})}
             sums: dict[str, NDArray[Any]] = {"moments": self.moments.copy(), "memory": pack_json(memory)}
             sums |= self._wide.tensors()
-            parts["statistics"] = Part(sums, serving=False)
+            parts["statistics"] = StatePart(sums, serving=False)
             if self._recent is not None:
-                parts["recent"] = Part(self._recent.rows.tensors(self.inputs.width), serving=False)
+                parts["recent"] = StatePart(self._recent.rows.tensors(self.inputs.width), serving=False)
         return parts
 
     def restore(self, state: State) -> None:

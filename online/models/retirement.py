@@ -19,8 +19,8 @@ from online.models.contract import (
     Candidate,
     Example,
     Model,
-    Part,
     State,
+    StatePart,
     choose,
     pack_json,
     unpack_json,
@@ -29,7 +29,7 @@ from online.models.contract import (
 PART = "retired"  # part of a snapshot, once anything was retired or restored
 
 
-class WithRetiredClasses:
+class RetirableModel:
     """A model whose classes can be retired and restored.
 
     abstain_below: the model's own option, applied to a class that replaces a retired one.
@@ -124,7 +124,7 @@ class WithRetiredClasses:
     def state(self, serving_only: bool = False) -> State:
         parts = self.model.state(serving_only)
         changes = [[offset, *change] for offset, change in self.changes.items()]
-        return {**parts, PART: Part({"changes": pack_json(changes)}, serving=True)} if changes else parts
+        return {**parts, PART: StatePart({"changes": pack_json(changes)}, serving=True)} if changes else parts
 
     def restore(self, state: State) -> None:
         parts = dict(state)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from online.models.contract import Model
-from online.models.retirement import WithRetiredClasses
+from online.models.retirement import RetirableModel
 
 
 def count_outside(model: Model, inputs: Sequence[bytes]) -> int:
@@ -24,4 +24,4 @@ def count_targets_outside(model: Model, labels: Sequence[str]) -> int:
 
 
 def unwrap(model: Model) -> Model:
-    return model.model if isinstance(model, WithRetiredClasses) else model
+    return model.model if isinstance(model, RetirableModel) else model

@@ -43,7 +43,7 @@ class Event:
     text: str = ""
     reward: float = 1.0
     choice: str | None = None
-    target: "Target | None" = None
+    target: "RetractionTarget | None" = None
     holder: int = 0
     scope: Scope = ""
 
@@ -81,12 +81,12 @@ class Event:
         fields = json.loads(body)
         target = fields.pop("target")
         if target is not None:
-            target = Target(target["offset"], cls.parse(target["event"], features))
+            target = RetractionTarget(target["offset"], cls.parse(target["event"], features))
         return cls(features=features, target=target, **fields)
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RetractionTarget:
     offset: int
     event: Event
 

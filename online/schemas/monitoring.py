@@ -69,7 +69,7 @@ class RollBackDetails(Wire):
     )
 
 
-class StandingRatings(Wire):
+class CurrentRatings(Wire):
     """What people say now about all answers there were, as in the usage and the repertoire."""
 
     rated: int = Field(description=RATED)
@@ -93,7 +93,7 @@ class HealthAnswer(Wire):
         "learned no more. Null: none."
     )
     lifetime: RatedStretch | None
-    ratings: StandingRatings
+    ratings: CurrentRatings
     guessers: dict[str, float] = Field(
         description="The same of naive guessers on those of the `recent` questions that judge them: a bad rating of another answer "
         "does not."

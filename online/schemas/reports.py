@@ -27,7 +27,7 @@ Reason = Literal[
 Treatment = Literal["read", "left_out", "parsed", "input", "spread", "time"]
 
 
-class Progress(Wire):
+class ReportProgress(Wire):
     what: str = Field(description="What is being done.")
     percent: int = Field(description="How much of the whole is done, over all steps.")
     ahead: int = Field(0, description="How many others come before it, while it waits.")
@@ -59,7 +59,7 @@ class ReportState(Wire):
     until: int | None = Field(description="The last offset that it covers; null: there is none yet.")
     made_at: str | None
     head: int = Field(description="The newest offset of the log.")
-    making: Progress | None
+    making: ReportProgress | None
     failed: str | None = Field(description="Why the last attempt failed, until the next attempt.")
     reports: list[ReportEntry] = Field(description="The newest reports, newest first.")
 
@@ -91,7 +91,7 @@ class ReplayStatus(Wire):
     created_at: str
     models: list[str] = Field(description="The models it is replayed on; empty until the fitting ones are known.")
     state: Literal["waiting", "running", "done", "failed"]
-    progress: Progress | None = Field(description="Of a replay that waits or runs.")
+    progress: ReportProgress | None = Field(description="Of a replay that waits or runs.")
     error: str | None = Field(description="Why it failed.")
     cause: Cause | None = Field(None, description="The same for programs, where the log was refused.")
     finding: Finding | None = Field(description="What its report found, once it is done.")

@@ -10,7 +10,7 @@ from online.models import Answer
 from online.scoring.baseline_lead import Lead, LeadCounts
 from online.scoring.calibration import Calibration
 from online.scoring.confusion import build_confusion
-from online.scoring.prequential import Baselines, Curve, Hits, names_right_answer
+from online.scoring.prequential import Baselines, Curve, HitCounts, names_right_answer
 from online.scoring.score import (
     LEARNED_BASELINE,
     MOST_FREQUENT,
@@ -35,7 +35,7 @@ class ClassScore:
     """Accuracy, agreement and calibration of classes or replies."""
 
     def __init__(self) -> None:
-        self.hits = {name: Hits() for name in ("model", "served", "frozen", "no_change", MOST_FREQUENT)}
+        self.hits = {name: HitCounts() for name in ("model", "served", "frozen", "no_change", MOST_FREQUENT)}
         self.answered = 0
         self.confusion = Counter[tuple[str, str | None]]()  # (right, answered)
         self.calibration, self.served, self.curve = Calibration(), ServedScore(), Curve()
@@ -58,7 +58,7 @@ class ClassScore:
             name: judge_choices(ups, labels, choices) for name, choices in collect_choices(judged.outcomes).items()
         }
         for name, scores in found.items():
-            self.hits.setdefault(name, Hits()).add_all(scores)
+            self.hits.setdefault(name, HitCounts()).add_all(scores)
             if name in self.ahead:
                 self.ahead[name].add_all(found["model"], scores, found.get(LEARNED_BASELINE))
         self.affirmed += sum(up and event.kind == "reward" for up, event in zip(ups, judged.events, strict=True))

@@ -13,7 +13,7 @@ from typing import Literal
 
 from online.scoring.falls import Decline, Fall, PastFall, find_past_fall
 from online.scoring.prequential import CurveSegment
-from online.scoring.recent_outcomes import Block, RecentOutcomes, Stretch, count_curve, summarize_blocks
+from online.scoring.recent_outcomes import OutcomeBlock, OutcomeSpan, RecentOutcomes, count_curve, summarize_blocks
 
 QUIET = 500  # events without an alarm after which the next one is of another change
 MIN_RECOVERY = 30  # answers between an alarm and a fall that show whether the model had recovered
@@ -45,7 +45,7 @@ class Alarm:
 
 
 @dataclass(frozen=True, slots=True)
-class DriftChange:
+class AlarmGroup:
     """The alarms of one change, oldest first. They are never none. began: of the event that a fall and this change are."""
 
     alarms: tuple[Alarm, ...]
@@ -82,14 +82,14 @@ class DriftChange:
         return alarm.offset - self.last < QUIET or self.since - QUIET < alarm.since <= self.offset
 
 
-def group_alarms(alarms: Sequence[Alarm]) -> list[DriftChange]:
+def group_alarms(alarms: Sequence[Alarm]) -> list[AlarmGroup]:
     """Return the changes behind alarms, newest first."""
-    changes: list[DriftChange] = []
+    changes: list[AlarmGroup] = []
     for alarm in sorted(alarms, key=lambda each: each.offset):
         if changes and changes[-1].includes(alarm):
-            changes[-1] = DriftChange((*changes[-1].alarms, alarm))
+            changes[-1] = AlarmGroup((*changes[-1].alarms, alarm))
         else:
-            changes.append(DriftChange((alarm,)))
+            changes.append(AlarmGroup((alarm,)))
     return changes[::-1]
 
 
@@ -97,18 +97,18 @@ def group_alarms(alarms: Sequence[Alarm]) -> list[DriftChange]:
 class JudgedAnswers:
     """The judged answers among which a change and a fall were seen, in order. numbers: whether they are numbers."""
 
-    blocks: Sequence[Block]
+    blocks: Sequence[OutcomeBlock]
     numbers: bool = False
 
-    def between(self, after: int, until: int) -> Stretch | None:
+    def between(self, after: int, until: int) -> OutcomeSpan | None:
         """Summarise those after an offset up to another; of counted ones, the blocks that end there. None without any."""
         found = [each for each in self.blocks if after < each.offset <= until]
         return summarize_blocks(found) if found else None
 
 
 def join_fall(
-    fall: Fall | None, changes: Sequence[DriftChange], answers: JudgedAnswers
-) -> tuple[Fall | None, list[DriftChange]]:
+    fall: Fall | None, changes: Sequence[AlarmGroup], answers: JudgedAnswers
+) -> tuple[Fall | None, list[AlarmGroup]]:
     """Return both with one begin for a fall and the changes of the same event: the earlier one.
 
     A slow decline is found by the detectors and by the comparison of the answers, each with its own estimate.
@@ -121,7 +121,7 @@ def join_fall(
     return replace(fall, since=begin - 1), joined
 
 
-def is_of_fall(change: DriftChange, fall: Fall, answers: JudgedAnswers) -> bool:
+def is_of_fall(change: AlarmGroup, fall: Fall, answers: JudgedAnswers) -> bool:
     """Whether a change of the answers is the same event as a fall: its last alarm is later, or not long before without
     a recovery.
     """
@@ -130,14 +130,14 @@ def is_of_fall(change: DriftChange, fall: Fall, answers: JudgedAnswers) -> bool:
     return answers.numbers or not has_recovered(change, answers.between(change.last, fall.since))
 
 
-def has_recovered(change: DriftChange, later: Stretch | None) -> bool:
+def has_recovered(change: AlarmGroup, later: OutcomeSpan | None) -> bool:
     """Whether the answers after the alarms of a change were about as good as before it. Not of numbers, whose errors are no rates."""
     if not change.losses or later is None or later.count < MIN_RECOVERY:
         return False
     return 1 - later.mean < (change.losses[-1].before + change.losses[-1].after) / 2
 
 
-def is_over(change: DriftChange, recent: RecentOutcomes) -> bool:
+def is_over(change: AlarmGroup, recent: RecentOutcomes) -> bool:
     """Whether the newest answers, all of them after the alarms of a change, are about as good as those before it.
 
     A change of one class or of the inputs, and one of numbers, never is: the newest answers do not tell.
@@ -148,7 +148,7 @@ def is_over(change: DriftChange, recent: RecentOutcomes) -> bool:
     return 1 - newest.mean - min(alarm.before for alarm in change.losses) <= MAX_EXCESS
 
 
-def estimate_begin(change: DriftChange, fall: Fall, answers: JudgedAnswers) -> int:
+def estimate_begin(change: AlarmGroup, fall: Fall, answers: JudgedAnswers) -> int:
     """Return where the event of a change and a fall began, as the change has it.
 
     In a long log a detector's estimate may be far too early. One that the answers do not bear out is at most QUIET events
@@ -162,7 +162,7 @@ def estimate_begin(change: DriftChange, fall: Fall, answers: JudgedAnswers) -> i
     return max(change.since, change.offset - QUIET)
 
 
-def confirm_decline(decline: Decline | None, changes: Sequence[DriftChange], recent: RecentOutcomes) -> Fall | None:
+def confirm_decline(decline: Decline | None, changes: Sequence[AlarmGroup], recent: RecentOutcomes) -> Fall | None:
     """Return a decline as a fall, if the drift detectors noticed it too: chance does not explain two such signs together.
 
     changes: newest first. An alarm counts that was raised within the last 100 answers, unless these are as good again.

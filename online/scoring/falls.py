@@ -26,10 +26,10 @@ from online.scoring.prequential import CurveSegment
 from online.scoring.recent_outcomes import (
     HEADLINE,
     KEPT,
-    Block,
-    Outcome,
+    AnswerOutcome,
+    OutcomeBlock,
+    OutcomeSpan,
     RecentOutcomes,
-    Stretch,
     count_curve,
     summarize,
     summarize_blocks,
@@ -63,8 +63,8 @@ class Fall:
     """
 
     since: int
-    before: Stretch
-    after: Stretch
+    before: OutcomeSpan
+    after: OutcomeSpan
 
     @property
     def begin(self) -> int:
@@ -76,8 +76,8 @@ class Fall:
 class Decline:
     """The last 100 answers are worse than those right before, more than chance easily explains; too little for a `Fall`."""
 
-    before: Stretch
-    after: Stretch
+    before: OutcomeSpan
+    after: OutcomeSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class PastFall:
     """
 
     fall: Fall
-    now: Stretch
+    now: OutcomeSpan
     until: int | None
     fallen: int
     total: int
@@ -125,7 +125,7 @@ class PastFall:
 
 def find_fall(recent: RecentOutcomes) -> Fall | None:
     """Return the fall of the last 100, or else of the fewest newest outcomes, that chance does not explain."""
-    ring, cells = list(recent.ring), Cells(recent.cells(CELL))
+    ring, cells = list(recent.ring), BlockSeries(recent.cells(CELL))
     falls = {}
     for window in WINDOWS:
         if window <= len(ring) and (found := _find_fall(recent, cells, ring, window)) is not None:
@@ -133,7 +133,7 @@ def find_fall(recent: RecentOutcomes) -> Fall | None:
     return falls.get(HEADLINE) or next(iter(falls.values()), None)
 
 
-def _find_fall(recent: RecentOutcomes, cells: "Cells", ring: Sequence[Outcome], window: int) -> Fall | None:
+def _find_fall(recent: RecentOutcomes, cells: "BlockSeries", ring: Sequence[AnswerOutcome], window: int) -> Fall | None:
     newest, shown = recent.count(ring[-window:]), ring[-min(window, HEADLINE) :]
     found, after = cells.find_better_stretch(newest), summarize(shown)
     if found is None or after is None:
@@ -146,7 +146,7 @@ def _find_fall(recent: RecentOutcomes, cells: "Cells", ring: Sequence[Outcome], 
     return Fall(cells.find_change(*found), before, after)
 
 
-def is_as_good(after: Stretch, before: Stretch, numbers: bool) -> bool:
+def is_as_good(after: OutcomeSpan, before: OutcomeSpan, numbers: bool) -> bool:
     return after.mean <= before.mean if numbers else after.mean >= before.mean
 
 
@@ -167,7 +167,7 @@ def find_decline(recent: RecentOutcomes) -> Decline | None:
     return found
 
 
-def find_recovery(recent: RecentOutcomes, since: RecentOutcomes, fallen: Fall | Decline | None) -> Stretch | None:
+def find_recovery(recent: RecentOutcomes, since: RecentOutcomes, fallen: Fall | Decline | None) -> OutcomeSpan | None:
     """Return all outcomes since a roll back if they are about as good as those before a fall, or better than those before the roll back.
 
     None if they are too few or worse, or if the newest of them are; also from 100 on, which need no comparison of their own.
@@ -183,7 +183,7 @@ def find_recovery(recent: RecentOutcomes, since: RecentOutcomes, fallen: Fall | 
     return summarize(ring) if is_good else None
 
 
-def is_recovered(outcomes: Sequence[Outcome], before: Stretch, after: Stretch, numbers: bool) -> bool:
+def is_recovered(outcomes: Sequence[AnswerOutcome], before: OutcomeSpan, after: OutcomeSpan, numbers: bool) -> bool:
     """Whether outcomes are nearer to `before` than to `after`, and chance may explain that they are worse than `before`."""
     scores = [each.served for each in outcomes]
     count, mean = len(scores), sum(scores) / len(scores)
@@ -197,7 +197,9 @@ def is_recovered(outcomes: Sequence[Outcome], before: Stretch, after: Stretch, n
     return before.mean - mean < LEAST_FALL or ratio <= DECLINE_LIMIT
 
 
-def is_better_than_rest(recent: RecentOutcomes, since: RecentOutcomes, parts: Sequence[Sequence[Outcome]]) -> bool:
+def is_better_than_rest(
+    recent: RecentOutcomes, since: RecentOutcomes, parts: Sequence[Sequence[AnswerOutcome]]
+) -> bool:
     """Whether the last 100 still contain worse outcomes from before a roll back, more than chance easily explains.
 
     No fall is found any more once those since are the larger part of the last 100. parts: all of those since, and the newest.
@@ -219,7 +221,7 @@ def find_lead(recent: RecentOutcomes) -> GuesserLead | None:
     return max(leads, key=lambda lead: abs(lead.other - lead.model), default=None)
 
 
-def _find_leads(recent: RecentOutcomes, newest: Sequence[Outcome]) -> Iterator[GuesserLead]:
+def _find_leads(recent: RecentOutcomes, newest: Sequence[AnswerOutcome]) -> Iterator[GuesserLead]:
     sign = -1 if recent.numbers else 1
     columns = ([each.last for each in newest], [each.usual for each in newest])
     for name, column in zip(recent.guessers, columns, strict=True):
@@ -258,14 +260,14 @@ def find_past_fall(curve: Sequence[CurveSegment]) -> PastFall | None:
     )
 
 
-def find_levels(curve: Sequence[CurveSegment]) -> list[Block]:
+def find_levels(curve: Sequence[CurveSegment]) -> list[OutcomeBlock]:
     """Return consecutive answers of about the same accuracy, each counted together."""
-    cells = Cells(count_curve(curve, "model"))
+    cells = BlockSeries(count_curve(curve, "model"))
     stops = [0, *split(cells, 0, len(cells.cells), MAX_DEPTH), len(cells.cells)]
     return [cells.merge(*pair) for pair in itertools.pairwise(stops) if cells.cells]
 
 
-def split(cells: "Cells", start: int, stop: int, depth: int) -> list[int]:
+def split(cells: "BlockSeries", start: int, stop: int, depth: int) -> list[int]:
     """Return where the cells are split, in order."""
     if stop - start < 2 or not depth:
         return []
@@ -278,22 +280,22 @@ def split(cells: "Cells", start: int, stop: int, depth: int) -> list[int]:
 # both
 
 
-class Cells:
+class BlockSeries:
     """Consecutive counts, with their running sums, so that any stretch is summed up at once."""
 
-    def __init__(self, cells: Sequence[Block]) -> None:
+    def __init__(self, cells: Sequence[OutcomeBlock]) -> None:
         self.cells = cells
         self.counts = running([cell.size for cell in cells])
         self.hits = running([cell.hits for cell in cells])
         self.totals = running([cell.total for cell in cells])
 
-    def merge(self, start: int, stop: int) -> Block:
+    def merge(self, start: int, stop: int) -> OutcomeBlock:
         """Return the cells from `start` up to `stop` as one."""
         last, count = self.cells[stop - 1], int(self.counts[stop] - self.counts[start])
         hits, total = self.hits[stop] - self.hits[start], self.totals[stop] - self.totals[start]
-        return Block(last.offset, last.known_until, count, float(hits), float(total))
+        return OutcomeBlock(last.offset, last.known_until, count, float(hits), float(total))
 
-    def find_better_stretch(self, newest: Block) -> tuple[int, int] | None:
+    def find_better_stretch(self, newest: OutcomeBlock) -> tuple[int, int] | None:
         """[start, stop) of the stretch before the newest outcomes that they differ from most surely; None without one."""
         ends = np.flatnonzero(self.counts <= self.counts[-1] - newest.size)
         best, found = LIMIT, None
@@ -334,7 +336,7 @@ def running(values: Sequence[float]) -> Floats:
     return np.concatenate([[0.0], np.cumsum(np.asarray(values, np.float64))])
 
 
-def compare(one: Block, other: Block) -> float:
+def compare(one: OutcomeBlock, other: OutcomeBlock) -> float:
     return float(likelihood_ratios(one.size, one.hits, other.size, other.hits))
 
 

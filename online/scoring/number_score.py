@@ -7,7 +7,7 @@ from online.models import parse_number
 from online.schemas.events import Event
 from online.scoring.baseline_lead import Lead, LeadCounts
 from online.scoring.number_pairs import NumberPairs
-from online.scoring.prequential import Curve, Hits, NumberBaselines
+from online.scoring.prequential import Curve, HitCounts, NumberBaselines
 from online.scoring.score import (
     BaselineAnswers,
     Figures,
@@ -29,7 +29,7 @@ class NumberScore:
         self.mae = {name: metrics.MAE() for name in ("model", "served", "frozen", "no_change", "mean")}
         self.judged = Counter[str]()
         self.rmse, self.r2, self.served, self.curve = metrics.RMSE(), metrics.R2(), ServedScore(), Curve()
-        self.covered, self.pairs = Hits(), NumberPairs()
+        self.covered, self.pairs = HitCounts(), NumberPairs()
         self.baselines = NumberBaselines()
         self.ahead = {name: LeadCounts(numbers=True) for name in ("no_change", "mean")}
 

@@ -36,7 +36,7 @@ def judge_answers(event: Event, answers: Mapping[str, str | None]) -> dict[str, 
 
 
 @dataclass(slots=True)
-class Hits:
+class HitCounts:
     """How many answers were judged, and how many of those were right."""
 
     judged: int = 0

@@ -14,7 +14,7 @@ KEPT, BLOCK, MAX_BLOCKS = 1_000, 100, 100  # newest outcomes; outcomes of an old
 HEADLINE = 100  # "the last 100"
 
 
-class Outcome(NamedTuple):
+class AnswerOutcome(NamedTuple):
     """One judged answer. known_until: what the version that answered had learned.
 
     served: 1 for a right answer, 0 for a wrong one; for numbers the absolute error. last, usual: the same of the naive
@@ -28,7 +28,7 @@ class Outcome(NamedTuple):
     usual: float | None = None
 
 
-class Block(NamedTuple):
+class OutcomeBlock(NamedTuple):
     """Outcomes that are counted together. hits: right answers; for numbers, answers nearer than the naive guesser."""
 
     offset: int
@@ -43,7 +43,7 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class OutcomeSpan:
     """Consecutive judged answers. mean: their accuracy, or their mean absolute error. offset: of the last one."""
 
     count: int
@@ -56,14 +56,14 @@ class RecentOutcomes:
 
     def __init__(self, numbers: bool) -> None:
         self.numbers = numbers
-        self.ring: deque[Outcome] = deque()
-        self.blocks: deque[Block] = deque(maxlen=MAX_BLOCKS)
+        self.ring: deque[AnswerOutcome] = deque()
+        self.blocks: deque[OutcomeBlock] = deque(maxlen=MAX_BLOCKS)
 
     @property
     def guessers(self) -> tuple[str, str]:
         return ("no_change", "mean" if self.numbers else "majority")
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: AnswerOutcome) -> None:
         self.ring.append(outcome)
         if len(self.ring) >= KEPT + BLOCK:
             self.blocks.append(self.count([self.ring.popleft() for _ in range(BLOCK)]))
@@ -90,35 +90,35 @@ class RecentOutcomes:
     def __len__(self) -> int:
         return len(self.ring) + BLOCK * len(self.blocks)
 
-    def count(self, outcomes: Sequence[Outcome]) -> Block:
+    def count(self, outcomes: Sequence[AnswerOutcome]) -> OutcomeBlock:
         newest = outcomes[-1]
         hits = sum(map(self._is_hit, outcomes))
         known_until = max(each.known_until for each in outcomes)
-        return Block(newest.offset, known_until, len(outcomes), hits, sum(each.served for each in outcomes))
+        return OutcomeBlock(newest.offset, known_until, len(outcomes), hits, sum(each.served for each in outcomes))
 
-    def _is_hit(self, outcome: Outcome) -> bool:
+    def _is_hit(self, outcome: AnswerOutcome) -> bool:
         if not self.numbers:
             return outcome.served == 1.0
         return outcome.usual is not None and outcome.served < outcome.usual
 
-    def cells(self, width: int) -> list[Block]:
+    def cells(self, width: int) -> list[OutcomeBlock]:
         """All outcomes, those of the ring counted by `width`: without the oldest that do not fill a cell."""
         ring = list(self.ring)
         starts = range(len(ring) % width, len(ring), width)
         return [*self.blocks, *(self.count(ring[start : start + width]) for start in starts)]
 
-    def newest(self, count: int = HEADLINE) -> Stretch | None:
+    def newest(self, count: int = HEADLINE) -> OutcomeSpan | None:
         return summarize(list(self.ring)[-count:])
 
-    def newest_after(self, offset: int) -> Stretch | None:
+    def newest_after(self, offset: int) -> OutcomeSpan | None:
         """The last 100, without those up to an offset."""
         return summarize([each for each in list(self.ring)[-HEADLINE:] if each.offset > offset])
 
-    def since(self, offset: int) -> Stretch | None:
+    def since(self, offset: int) -> OutcomeSpan | None:
         """Those after an offset, as far back as single outcomes are kept."""
         return summarize([each for each in self.ring if each.offset > offset])
 
-    def newest_guesses(self, count: int = HEADLINE) -> dict[str, Stretch]:
+    def newest_guesses(self, count: int = HEADLINE) -> dict[str, OutcomeSpan]:
         """The accuracies, or mean errors, of the naive guessers on those of the newest questions that judge them."""
         newest = list(self.ring)[-count:]
         columns = ([each.last for each in newest], [each.usual for each in newest])
@@ -128,7 +128,7 @@ class RecentOutcomes:
         }
         return {name: found for name, judged in guesses.items() if (found := summarize(judged))}
 
-    def trend(self, width: int = HEADLINE // 2) -> list[Stretch]:
+    def trend(self, width: int = HEADLINE // 2) -> list[OutcomeSpan]:
         """All outcomes of the ring in groups of `width`, oldest first; the oldest group has what is left over as well."""
         ring = list(self.ring)
         starts = [0, *range(width + len(ring) % width, len(ring), width)]
@@ -154,23 +154,26 @@ class RecentOutcomes:
     def from_json(cls, numbers: bool, kept: Sequence[Any]) -> "RecentOutcomes":
         found = cls(numbers)
         if kept:
-            found.blocks.extend(Block(*each) for each in kept[0])
-            found.ring.extend(Outcome(*each) for each in kept[1])
+            found.blocks.extend(OutcomeBlock(*each) for each in kept[0])
+            found.ring.extend(AnswerOutcome(*each) for each in kept[1])
         return found
 
 
-def summarize(outcomes: Sequence[Outcome]) -> Stretch | None:
+def summarize(outcomes: Sequence[AnswerOutcome]) -> OutcomeSpan | None:
     if not outcomes:
         return None
-    return Stretch(len(outcomes), sum(each.served for each in outcomes) / len(outcomes), outcomes[-1].offset)
+    return OutcomeSpan(len(outcomes), sum(each.served for each in outcomes) / len(outcomes), outcomes[-1].offset)
 
 
-def summarize_blocks(blocks: Sequence[Block]) -> Stretch:
+def summarize_blocks(blocks: Sequence[OutcomeBlock]) -> OutcomeSpan:
     count = sum(each.size for each in blocks)
-    return Stretch(count, sum(each.total for each in blocks) / count, blocks[-1].offset)
+    return OutcomeSpan(count, sum(each.total for each in blocks) / count, blocks[-1].offset)
 
 
-def count_curve(curve: Iterable[CurveSegment], predictor: str) -> list[Block]:
+def count_curve(curve: Iterable[CurveSegment], predictor: str) -> list[OutcomeBlock]:
     """Return the answers of a predictor of classes along a learning curve, counted by its segments."""
     known = [each for each in curve if each.counts.get(predictor)]
-    return [Block(each.offset, 0, each.counts[predictor], each.sums[predictor], each.sums[predictor]) for each in known]
+    return [
+        OutcomeBlock(each.offset, 0, each.counts[predictor], each.sums[predictor], each.sums[predictor])
+        for each in known
+    ]

@@ -18,7 +18,7 @@ from online.schemas.events import Event
 from online.scoring.baseline_lead import Lead, LeadCounts
 from online.scoring.confusion import Confusion
 from online.scoring.number_pairs import Pair
-from online.scoring.prequential import Curve, CurveSegment, Hits
+from online.scoring.prequential import Curve, CurveSegment, HitCounts
 
 MAX_VERSIONS, MAX_USERS = 4_096, 100_000
 
@@ -134,16 +134,16 @@ class Score(Protocol):
 class ServedScore:
     """Counts every rated answer that was served, as the service counts it."""
 
-    hits: Hits = field(default_factory=Hits)
+    hits: HitCounts = field(default_factory=HitCounts)
     stride: int = 1
-    versions: dict[int, Hits] = field(default_factory=dict)
+    versions: dict[int, HitCounts] = field(default_factory=dict)
     users: Counter[str] = field(default_factory=Counter)
 
     def add(self, right: bool, outcome: PendingOutcome) -> None:
         if outcome.served is None or outcome.served.choice is None:
             return
         self.hits.add(right)
-        self.versions.setdefault(outcome.version // self.stride * self.stride, Hits()).add(right)
+        self.versions.setdefault(outcome.version // self.stride * self.stride, HitCounts()).add(right)
         if len(self.versions) > MAX_VERSIONS:
             self._widen()
         if outcome.user is not None:
@@ -158,7 +158,7 @@ class ServedScore:
         self.stride *= 2
         before, self.versions = self.versions, {}
         for version, hits in before.items():
-            into = self.versions.setdefault(version // self.stride * self.stride, Hits())
+            into = self.versions.setdefault(version // self.stride * self.stride, HitCounts())
             into.judged, into.right = into.judged + hits.judged, into.right + hits.right
 
 

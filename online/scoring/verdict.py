@@ -14,7 +14,7 @@ from typing import Literal
 
 from online.schemas.fields import Cause
 from online.scoring.falls import Decline, Fall, GuesserLead
-from online.scoring.recent_outcomes import Stretch
+from online.scoring.recent_outcomes import OutcomeSpan
 
 Status = Literal["good", "needs_attention", "not_learning", "too_little_feedback"]
 Level = Literal["attention", "not_learning", "unknown", "notice"]
@@ -37,7 +37,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class DriftNews:
+class DriftSummary:
     """The newest change that the drift detectors found: since when, where it was seen, what, and how many alarms it raised.
 
     since_at: when the first feedback from offset `since` on was given. is_over: whether errors are as rare again as before.
@@ -52,7 +52,7 @@ class DriftNews:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class VerdictInputs:
     """What is known about a model now. Everything has a value that is no reason for anything.
 
     recent: the last 100 judgements; those of `fall`, if there is one. rated: how many were considered. learner: as in LearnerState. waiting_s: how long the oldest
@@ -65,7 +65,7 @@ class Facts:
     """
 
     numbers: bool = False
-    recent: Stretch | None = None
+    recent: OutcomeSpan | None = None
     rated: int = 0
     fall: Fall | None = None
     fall_at: str | None = None
@@ -79,8 +79,8 @@ class Facts:
     previous: int = 0
     older: int | None = None
     held_until: int = 0
-    since_held: Stretch | None = None
-    recovery: Stretch | None = None
+    since_held: OutcomeSpan | None = None
+    recovery: OutcomeSpan | None = None
     head: int = 0
     learned_until: int = 0
     waiting_s: float = 0.0
@@ -95,7 +95,7 @@ class Facts:
     rejected_reason: str = ""
     refused: int = 0
     refused_of: int = 0
-    drift: DriftNews | None = None
+    drift: DriftSummary | None = None
     unservable: bool = False
     damaged: Sequence[int] = ()
     learning_again: str | None = None
@@ -118,7 +118,7 @@ class Verdict:
         return tuple(reason.code for reason in self.reasons)
 
 
-def assess(facts: Facts) -> Verdict:
+def assess(facts: VerdictInputs) -> Verdict:
     """Return the verdict on these facts. The same facts give the same verdict."""
     reasons = (*find_attention(facts), *find_idleness(facts), *find_doubts(facts), *find_notices(facts))
     levels = {reason.level for reason in reasons}
@@ -132,7 +132,7 @@ def assess(facts: Facts) -> Verdict:
     return Verdict(status, reasons)
 
 
-def find_attention(facts: Facts) -> Iterator[Reason]:
+def find_attention(facts: VerdictInputs) -> Iterator[Reason]:
     if facts.fall is not None and facts.recovery is None:
         yield explain_fall(facts, facts.fall, "attention")
     if facts.unservable:
@@ -156,7 +156,7 @@ def find_attention(facts: Facts) -> Iterator[Reason]:
         yield Reason("much_refused", "attention", {"refused": facts.refused, "of": facts.refused_of})
 
 
-def explain_fall(facts: Facts, fall: Fall, level: Level) -> Reason:
+def explain_fall(facts: VerdictInputs, fall: Fall, level: Level) -> Reason:
     older = None if facts.older is None else str(facts.older)
     figures = {**compare(fall), "since": fall.since, "since_at": facts.fall_at, "roll_back_to": older}
     return Reason("error_rose" if facts.numbers else "accuracy_fell", level, figures)
@@ -167,11 +167,11 @@ def compare(change: Fall | Decline) -> Figures:
     return {"before": round(before.mean, 6), "before_count": before.count, **summarize(after)}
 
 
-def summarize(stretch: Stretch | None) -> Figures:
+def summarize(stretch: OutcomeSpan | None) -> Figures:
     return {} if stretch is None else {"after": round(stretch.mean, 6), "count": stretch.count}
 
 
-def find_idleness(facts: Facts) -> Iterator[Reason]:
+def find_idleness(facts: VerdictInputs) -> Iterator[Reason]:
     is_held = facts.frozen_since is not None
     if facts.learner == "stopped":
         yield Reason("learner_stopped", "not_learning", {"reason": facts.learner_reason})
@@ -200,14 +200,14 @@ def name_freeze_cause(cause: Cause | None) -> Figures:
     return {f"cause_{name}" if name in ("since", "reason") else name: value for name, value in figures.items()}
 
 
-def find_doubts(facts: Facts) -> Iterator[Reason]:
+def find_doubts(facts: VerdictInputs) -> Iterator[Reason]:
     if facts.is_counting:
         yield Reason("still_counting", "unknown", {"counted": facts.counted_until or 0, "of": facts.head})
     elif facts.rated < ENOUGH:
         yield Reason("too_few_ratings", "unknown", {"rated": facts.rated, "enough": ENOUGH})
 
 
-def find_notices(facts: Facts) -> Iterator[Reason]:
+def find_notices(facts: VerdictInputs) -> Iterator[Reason]:
     if facts.recovery is not None:
         yield Reason("recovering", "notice", summarize(facts.recovery))
         if facts.fall is not None:
@@ -234,7 +234,7 @@ def find_notices(facts: Facts) -> Iterator[Reason]:
         yield Reason("events_expired", "notice", {"until": facts.missing_until})
 
 
-def explain_roll_back(facts: Facts) -> Reason:
+def explain_roll_back(facts: VerdictInputs) -> Reason:
     """Explain what it is, and how good the answers judged since are: whether it helped."""
     figures = {"version": str(facts.live), "newest": str(facts.newest)}
     since: Figures = {"since": facts.held_until} if facts.held_until else {}

@@ -6,7 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from online.secure_aggregation.errors import AggregationFailed
-from online.secure_aggregation.messages import KEY_BYTES, Group, PublicKeys, SealedShares, Unmasking, choose_threshold
+from online.secure_aggregation.messages import (
+    KEY_BYTES,
+    AggregationGroup,
+    PublicKeys,
+    SealedShares,
+    Unmasking,
+    choose_threshold,
+)
 from online.secure_aggregation.primitives import agree, commit, expand, public_key, seal, unseal
 from online.secure_aggregation.shamir import SHARE_BYTES, RandomBytes, split_secret
 
@@ -25,7 +32,7 @@ class AggregationClient:
     def advertise(self) -> PublicKeys:
         return PublicKeys(public_key(self._sealing_key), public_key(self._masking_key))
 
-    def share(self, group: Group, number: int, keys: Mapping[int, PublicKeys]) -> SealedShares:
+    def share(self, group: AggregationGroup, number: int, keys: Mapping[int, PublicKeys]) -> SealedShares:
         """Split the secrets among the members. number: of this client. keys: of all members, by number.
 
         Raises AggregationFailed if the members cannot be those of such a group.
@@ -91,7 +98,7 @@ class AggregationClient:
         return agree(self._sealing_key, self._keys[partner].sealing, purpose)
 
 
-def check_members(group: Group, number: int, keys: Mapping[int, PublicKeys], own: PublicKeys) -> None:
+def check_members(group: AggregationGroup, number: int, keys: Mapping[int, PublicKeys], own: PublicKeys) -> None:
     """Raises AggregationFailed."""
     if {*keys} != {*range(1, len(keys) + 1)} or keys.get(number) != own:
         raise AggregationFailed("the members are not numbered from 1, or this client is not among them")
@@ -104,7 +111,13 @@ def check_members(group: Group, number: int, keys: Mapping[int, PublicKeys], own
 
 
 def add_pairwise_mask(
-    total_L: NDArray[np.uint64], group: Group, private: bytes, public: bytes, number: int, other: int, times: int = 1
+    total_L: NDArray[np.uint64],
+    group: AggregationGroup,
+    private: bytes,
+    public: bytes,
+    number: int,
+    other: int,
+    times: int = 1,
 ) -> None:
     """Add to numbers modulo 2^64 the mask that the member `number` shares with another (times=-1: subtract it).
 

@@ -20,7 +20,7 @@ T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class IntegerSegment:
     """`length` integers of `bits` bits each; 0 bits if every integer is 0."""
 
     length: int
@@ -31,17 +31,17 @@ class Segment:
         return -(-self.length * self.bits // 8)
 
 
-def fit_segment(length: int, largest: int) -> Segment:
+def fit_segment(length: int, largest: int) -> IntegerSegment:
     """The segment for integers whose sum over all clients has at most the absolute value `largest`."""
     bits = largest.bit_length() + 1 if largest else 0  # one for the sign
     if bits > MAX_BITS:
         raise AggregationFailed(f"sums up to {largest:,} need more than {MAX_BITS} bits")
-    return Segment(length, bits)
+    return IntegerSegment(length, bits)
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    segments: tuple[Segment, ...]
+class SumLayout:
+    segments: tuple[IntegerSegment, ...]
 
     @property
     def length(self) -> int:
@@ -102,7 +102,7 @@ def pack_bits(residues_L: NDArray[np.uint64], bits: int) -> bytes:
     return np.packbits(own_LB[:, :bits], bitorder="little").tobytes()
 
 
-def unpack_bits(data: bytes, segment: Segment) -> NDArray[np.uint64]:
+def unpack_bits(data: bytes, segment: IntegerSegment) -> NDArray[np.uint64]:
     packed = np.frombuffer(data, np.uint8, segment.byte_count)
     own = np.unpackbits(packed, count=segment.length * segment.bits, bitorder="little")
     wide_LB = np.zeros((segment.length, 64), np.uint8)

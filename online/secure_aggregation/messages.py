@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from online.secure_aggregation.layout import Layout
+from online.secure_aggregation.layout import SumLayout
 
 KEY_BYTES = 32  # of private and public keys, seeds and commitments
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class AggregationGroup:
     """The parameters of one group. context: names it, so that no message of another one counts.
 
     threshold: shares that recover a secret, which is also the least number of survivors.
@@ -17,7 +17,7 @@ class Group:
 
     context: bytes
     threshold: int
-    layout: Layout
+    layout: SumLayout
 
 
 def choose_threshold(member_count: int) -> int:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from online.secure_aggregation.client import add_pairwise_mask
 from online.secure_aggregation.errors import AggregationFailed
-from online.secure_aggregation.messages import Group, PublicKeys, SealedShares, Unmasking
+from online.secure_aggregation.messages import AggregationGroup, PublicKeys, SealedShares, Unmasking
 from online.secure_aggregation.primitives import commit, expand, public_key
 from online.secure_aggregation.shamir import combine_shares
 
@@ -21,7 +21,7 @@ def route_shares(shared: Mapping[int, SealedShares], number: int) -> dict[int, b
 
 
 def recover_sum(
-    group: Group,
+    group: AggregationGroup,
     keys: Mapping[int, PublicKeys],
     shared: Mapping[int, SealedShares],
     masked: Mapping[int, bytes],
@@ -50,7 +50,7 @@ def recover_sum(
 
 
 def recover_seed(
-    group: Group, number: int, shared: Mapping[int, SealedShares], unmaskings: Mapping[int, Unmasking]
+    group: AggregationGroup, number: int, shared: Mapping[int, SealedShares], unmaskings: Mapping[int, Unmasking]
 ) -> bytes:
     """The seed of a survivor's own mask. Raises AggregationFailed."""
     shares = {holder: each.seeds[number] for holder, each in unmaskings.items() if number in each.seeds}
@@ -61,7 +61,7 @@ def recover_seed(
 
 
 def recover_masking_key(
-    group: Group, number: int, keys: Mapping[int, PublicKeys], unmaskings: Mapping[int, Unmasking]
+    group: AggregationGroup, number: int, keys: Mapping[int, PublicKeys], unmaskings: Mapping[int, Unmasking]
 ) -> bytes:
     """The masking key of a member that dropped out. Raises AggregationFailed."""
     shares = {holder: each.masking_keys[number] for holder, each in unmaskings.items() if number in each.masking_keys}

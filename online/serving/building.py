@@ -39,7 +39,7 @@ from online.serving.jobs.batch_queue import BatchQueue, resolve_path
 from online.serving.jobs.event_retention import EventRetention, ExpiringModel
 from online.serving.jobs.replay_jobs import ReplayJobs
 from online.serving.jobs.report_jobs import ReportJobs
-from online.serving.jobs.retention import Retention
+from online.serving.jobs.retention import RetentionJob
 from online.serving.live import LiveModel
 from online.serving.model_runtime import ModelRuntime
 from online.serving.monitoring.curve import CurveKeeper
@@ -114,7 +114,7 @@ def build(
         encoder_tuner=build_tuner(settings, workspace.store, models) if settings.encoder_adapt and is_primary else None,
         reports=reports,
         replays=replays,
-        retention=Retention(
+        retention=RetentionJob(
             settings, workspace, metrics, replays, loads, build_event_retention(workspace, models, metrics)
         ),
         jobs=jobs,

@@ -23,21 +23,21 @@ DEFAULT_FLOOR_BYTES = 500_000_000
 DEFAULT_FLOOR_RATIO = 0.1  # of a smaller disk
 
 
-class Space(NamedTuple):
+class DiskUsage(NamedTuple):
     free_bytes: int
     total_bytes: int
 
 
-def measure_space(folder: Path) -> Space:
+def measure_space(folder: Path) -> DiskUsage:
     """The space of the file system that holds a folder, as far as this user may fill it."""
     status = os.statvfs(folder)
-    return Space(status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize)
+    return DiskUsage(status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize)
 
 
 class DiskSpace:
     """Whether the disk has more free space than the floor. is_short: it has less."""
 
-    def __init__(self, measure: Callable[[], Space], min_free_bytes: int | None, metrics: Metrics) -> None:
+    def __init__(self, measure: Callable[[], DiskUsage], min_free_bytes: int | None, metrics: Metrics) -> None:
         """min_free_bytes: the floor; 0 switches it off, None: 500 MB, or a tenth of a smaller disk."""
         self._measure, self.min_free_bytes = measure, min_free_bytes
         self._free, self._is_short = metrics.disk_free_bytes, metrics.disk_is_short

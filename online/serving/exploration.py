@@ -27,7 +27,7 @@ class UserCounts:
     tried: int = 0
 
 
-class Admission:
+class DrawAllowance:
     """A request while it is being answered. allowed: how many of its instances may be drawn, the first ones."""
 
     def __init__(self, counts: UserCounts, instances: int, share: float) -> None:
@@ -42,7 +42,7 @@ class Admission:
         self._tried = sum(answer.is_tried for answer in answers)
         self._instances = 0
 
-    def __enter__(self) -> "Admission":
+    def __enter__(self) -> "DrawAllowance":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -60,9 +60,9 @@ class ExplorationShares:
         self._window = 0
         self._users = dict[str, UserCounts]()
 
-    def admit(self, user: str | None, instances: int) -> Admission:
+    def admit(self, user: str | None, instances: int) -> DrawAllowance:
         """Begin to answer this many instances. Requests without a user share one count."""
-        return Admission(self._find(user or ""), instances, self.share)
+        return DrawAllowance(self._find(user or ""), instances, self.share)
 
     def _find(self, user: str) -> UserCounts:
         window = int(self.clock() // WINDOW_S)

@@ -41,7 +41,7 @@ from online.serving.versions import EncoderConfig, OptionsSource, ServedVersion,
 from online.snapshots import Snapshots
 from online.snapshots.labels import CANARY, LATEST, LIVE, PREVIOUS, LabelTarget
 from online.snapshots.roll_back import Freeze
-from online.snapshots.set_aside import SetAside
+from online.snapshots.set_aside import SetAsideRecord
 from online.telemetry import OutageLog, log_event
 
 log = logging.getLogger("online.live")
@@ -89,7 +89,7 @@ class LiveModel:
         self.available: Mapping[int, ServedVersion] = {}
         self.labels: Mapping[str, LabelTarget] = {}
         self.frozen: Freeze | None = None
-        self.set_aside: SetAside | None = None
+        self.set_aside: SetAsideRecord | None = None
         self.loading: frozenset[int] = frozenset()
         self.unservable = False
         self.warm_up: deque[bytes] = deque(maxlen=MAX_WARM_UP)
@@ -241,7 +241,7 @@ class LiveModel:
         if frozen != frozen_before:
             self.notify("frozen", frozen=None if frozen is None else asdict(frozen))
 
-    def _note_set_aside(self, notice: SetAside | None) -> None:
+    def _note_set_aside(self, notice: SetAsideRecord | None) -> None:
         before, self.set_aside = self.set_aside, notice
         if notice == before:
             return
@@ -337,14 +337,14 @@ class LiveModel:
             self._waiting = [entry for entry in self._waiting if entry[1] is not future]
 
 
-def describe_set_aside(notice: SetAside) -> dict[str, object]:
+def describe_set_aside(notice: SetAsideRecord) -> dict[str, object]:
     """Return the notice as the status of a model shows it."""
     versions = [str(version) for version in notice.versions]
     cause = find_cause(notice).model_dump()
     return {**asdict(notice), "versions": versions, "labels": list(notice.labels), "cause": cause}
 
 
-def find_cause(notice: SetAside) -> Cause:
+def find_cause(notice: SetAsideRecord) -> Cause:
     figures = {"head": notice.head, "learned_until": notice.learned_until}
     return Cause(
         code="log_ends_early" if notice.learned_until > notice.head else "log_has_other_events", figures=figures

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from online.errors import LogReplaced, Unavailable
-from online.installed import Parts
+from online.installed import ContributedParts
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
 from online.serving.callers.caller_review import CallerReview
@@ -26,7 +26,7 @@ from online.serving.inbox.deciding import Inbox
 from online.serving.live import LiveModel, describe_set_aside
 from online.serving.monitoring.arrivals import ArrivalNotifier
 from online.serving.monitoring.curve import CurveKeeper
-from online.serving.monitoring.health import Health, HealthCheck, Ratings
+from online.serving.monitoring.health import HealthCheck, ModelHealth, Ratings
 from online.serving.monitoring.standstill import StandstillWatch
 from online.serving.monitoring.version_changes import VersionComparison
 from online.serving.parts import ModelPart
@@ -93,7 +93,7 @@ class ModelRuntime:
     metrics: Metrics
     standstill: StandstillWatch
     starter_replies: list[NewReply]
-    parts: Parts = field(default_factory=Parts)
+    parts: ContributedParts = field(default_factory=ContributedParts)
     starter_until: int = 0
     _starter_was_learned: bool = False
     _has_base: bool = False
@@ -203,7 +203,7 @@ class ModelRuntime:
         name = self.spec.name
         return {"encoder": encoder_of(connection, name), "adaptation": load_adaptation(connection, name)}
 
-    async def check_health(self, learner: LearnerState) -> Health:
+    async def check_health(self, learner: LearnerState) -> ModelHealth:
         """The verdict on the model, and what it rests on. Raises Unavailable if the store does not answer."""
         return await self._health_check.assess(learner)
 

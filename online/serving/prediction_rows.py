@@ -24,7 +24,7 @@ from online.serving.transactions import Transactions
 from online.serving.versions import ServedVersion
 from online.store import now
 from online.store.conversations.conversations import add_turns, make_title
-from online.store.conversations.turns import Turn
+from online.store.conversations.turns import RequestedTurn
 from online.store.journal_copy import build_row
 from online.store.predictions import add_predictions
 
@@ -80,7 +80,7 @@ class PredictionRecorder:
             [None] * len(rows) if request.after is None else [request.after, *(row.id for row in journal_rows[:-1])]
         )
         turns = [
-            {**row, "turn": Turn(request.conversation, make_title(instance), tuple(request.exclude), after)}
+            {**row, "turn": RequestedTurn(request.conversation, make_title(instance), tuple(request.exclude), after)}
             for row, instance, after in zip(rows, request.instances, afters, strict=True)
         ]
 

@@ -33,7 +33,7 @@ class Quota:
 
 
 @dataclass(slots=True)
-class Used:
+class MinuteUsage:
     """What was sent in this minute."""
 
     requests: int = 0
@@ -52,7 +52,7 @@ class RateLimits:
         """clock: seconds."""
         self.settings, self.clock = settings, clock
         self._window = 0
-        self._used = dict[str, Used]()
+        self._used = dict[str, MinuteUsage]()
         self._free_at = dict[str, float]()  # by address: when its next large body may be read
         self._of_key, self._of_person, self._of_address = (
             read_quota(settings, who) for who in ("key_", "", "address_")
@@ -113,7 +113,7 @@ class RateLimits:
             raise self._refuse("requests", 1, most, "sign_ins_per_minute")
         used.requests += 1
 
-    def _refuse_excess(self, used: Used, quota: Quota, requests: int, instances: int, bytes: int) -> None:
+    def _refuse_excess(self, used: MinuteUsage, quota: Quota, requests: int, instances: int, bytes: int) -> None:
         """Raises QuotaExceeded."""
         if requests and used.requests + requests > quota.requests:
             raise self._refuse("requests", requests, quota.requests, quota.settings[0])
@@ -122,7 +122,7 @@ class RateLimits:
         if bytes and used.bytes + bytes > quota.bytes:
             raise self._refuse("bytes", bytes, quota.bytes, quota.settings[2])
 
-    def _find(self, name: str) -> Used:
+    def _find(self, name: str) -> MinuteUsage:
         """What was counted of a caller or an address in the present minute."""
         window = int(self.clock() // WINDOW_S)
         if window != self._window:
@@ -130,7 +130,7 @@ class RateLimits:
             self._free_at = {each: at for each, at in self._free_at.items() if at > now}
         used = self._used.get(name)
         if used is None:
-            used = self._used.setdefault(name if len(self._used) < MAX_COUNTED else "all others", Used())
+            used = self._used.setdefault(name if len(self._used) < MAX_COUNTED else "all others", MinuteUsage())
         return used
 
     def _refuse(self, unit: str, amount: int, most: int, setting: str) -> QuotaExceeded:

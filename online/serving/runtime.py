@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from online.errors import NotFound, Unavailable
-from online.installed import Parts
+from online.installed import ContributedParts
 from online.schemas.models import LearnerState
 from online.serving.devices.placing import keep_reporting
 from online.serving.disk_space import DiskSpace
@@ -19,7 +19,7 @@ from online.serving.feedback.feedback_slots import FeedbackSlots
 from online.serving.jobs.batch_queue import BatchQueue
 from online.serving.jobs.replay_jobs import ReplayJobs
 from online.serving.jobs.report_jobs import ReportJobs
-from online.serving.jobs.retention import Retention
+from online.serving.jobs.retention import RetentionJob
 from online.serving.model_runtime import ModelReadiness, ModelRuntime
 from online.serving.parts import ServicePart
 from online.serving.processes.encoder_tuner import EncoderTuner
@@ -55,7 +55,7 @@ class Runtime:
     encoder_tuner: EncoderTuner | None
     reports: ReportJobs
     replays: ReplayJobs
-    retention: Retention
+    retention: RetentionJob
     jobs: BatchQueue
     store_process: Supervisor | None
     journal_thread: JournalCopier | None
@@ -65,7 +65,7 @@ class Runtime:
     is_primary: bool
     reporter: DeviceReporter
     new_id: Callable[[], str]
-    parts: Parts = field(default_factory=Parts)
+    parts: ContributedParts = field(default_factory=ContributedParts)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     stopping: bool = False
 
@@ -116,7 +116,7 @@ class Runtime:
         else:
             self.run_until_stop(report_versions({name: model.live for name, model in self.models.items()}))
 
-    async def start_parts(self, parts: Parts) -> None:
+    async def start_parts(self, parts: ContributedParts) -> None:
         """Start what plugins keep, and their work in the background. Raises SetupError."""
         for part in parts.list(ServicePart):
             await part.start()

@@ -18,7 +18,7 @@ from online.settings.models import (
     PageTexts,
     Placement,
 )
-from online.settings.sources import LoadedSettings, Origin, load, load_with_origins
+from online.settings.sources import LoadedSettings, SettingOrigin, load, load_with_origins
 
 __all__ = [
     "SHIPPED",
@@ -30,9 +30,9 @@ __all__ = [
     "LogFormat",
     "LogLevel",
     "ModelSettings",
-    "Origin",
     "PageTexts",
     "Placement",
+    "SettingOrigin",
     "Settings",
     "describe",
     "load",

@@ -32,7 +32,7 @@ MISSPELT = 0.75  # stricter than elsewhere: other programs have variables that b
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class SettingOrigin:
     """Where a value came from. name: the flag, the variable or the file; empty for a default."""
 
     source: Literal["default", "file", "environment", "flag"]
@@ -45,7 +45,7 @@ class Origin:
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
     settings: Settings
-    origins: Mapping[str, Origin]
+    origins: Mapping[str, SettingOrigin]
 
 
 def load(
@@ -78,17 +78,17 @@ def load_with_origins(
     """
     path = config or DEFAULT_FILE
     values: dict[str, Any] = {}
-    origins = dict.fromkeys(Settings.model_fields, Origin("default"))
+    origins = dict.fromkeys(Settings.model_fields, SettingOrigin("default"))
 
-    def add(table: Mapping[str, Any], origin: Callable[[str], Origin]) -> None:
+    def add(table: Mapping[str, Any], origin: Callable[[str], SettingOrigin]) -> None:
         values.update(table)
         origins.update({name: origin(name) for name in table})
 
-    add(read_file(path, is_required=config is not None), lambda name: Origin("file", str(path)))
-    add(read_environment(list_options), lambda name: Origin("environment", PREFIX + name.upper()))
-    add(parse_assignments(assignments, list_options), lambda name: Origin("flag", f"--set {name}"))
+    add(read_file(path, is_required=config is not None), lambda name: SettingOrigin("file", str(path)))
+    add(read_environment(list_options), lambda name: SettingOrigin("environment", PREFIX + name.upper()))
+    add(parse_assignments(assignments, list_options), lambda name: SettingOrigin("flag", f"--set {name}"))
     given = {name: value for name, value in flags.items() if value is not None}
-    add(given, lambda name: Origin("flag", f"--{name.replace('_', '-')}"))
+    add(given, lambda name: SettingOrigin("flag", f"--{name.replace('_', '-')}"))
     try:
         return LoadedSettings(Settings.model_validate(values), origins)
     except ValidationError as error:
@@ -96,7 +96,7 @@ def load_with_origins(
         raise ValueError(describe_settings_error(error, place, list_options)) from None
 
 
-def describe_place(name: str, origins: Mapping[str, Origin], path: Path) -> str:
+def describe_place(name: str, origins: Mapping[str, SettingOrigin], path: Path) -> str:
     """Where a setting was given. Without a name: the file, which alone can hold unknown names."""
     origin = origins.get(name)
     if not name or origin is None:

@@ -22,8 +22,8 @@ from pathlib import Path
 from online.io.wakeup import Wakeup
 from online.snapshots.folder import SnapshotFolder
 from online.snapshots.labels import VersionLabels
-from online.snapshots.manifest import Seal
-from online.snapshots.prune import Retention
+from online.snapshots.manifest import ManifestSeal
+from online.snapshots.prune import VersionPruner
 from online.snapshots.publish import SnapshotPublisher
 from online.snapshots.roll_back import LiveControl
 from online.snapshots.set_aside import SetAsideVersions
@@ -37,14 +37,16 @@ class Snapshots:
     One process publishes; any number of processes read, roll back, set labels and freeze.
     """
 
-    def __init__(self, path: Path, model: str, wakeup: Wakeup, retain: int = 20, seal: Seal | None = None) -> None:
+    def __init__(
+        self, path: Path, model: str, wakeup: Wakeup, retain: int = 20, seal: ManifestSeal | None = None
+    ) -> None:
         """retain: how many versions pruning keeps. The others: see SnapshotFolder."""
         self.model = model
         self.folder = folder = SnapshotFolder(path, model, wakeup, seal)
         self.labels = VersionLabels(folder)
         self.control = LiveControl(folder)
         self.publisher = SnapshotPublisher(folder, self.control)
-        self.retention = Retention(folder, self.labels, retain)
+        self.retention = VersionPruner(folder, self.labels, retain)
         self.aside = SetAsideVersions(folder, self.labels, retain)
 
     @property

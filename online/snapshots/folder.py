@@ -24,8 +24,8 @@ from online.errors import CorruptSnapshot, NotFound
 from online.io.atomic import sync_folder
 from online.io.locks import lock_file
 from online.io.wakeup import Wakeup
-from online.models import Part, State
-from online.snapshots.manifest import Manifest, Seal, SnapshotFile
+from online.models import State, StatePart
+from online.snapshots.manifest import Manifest, ManifestSeal, SnapshotFile
 
 NEAR, MAX_FACTS = 64, 20_000  # versions that are tried one by one; versions whose offset is remembered
 MANIFEST, SIGNATURE, ON_DISK = "manifest.json", "signature", "on-disk"
@@ -73,7 +73,7 @@ class ManifestPage:
 class SnapshotFolder:
     """Reads and replaces the names in the folder, and loads the verified parts of its versions."""
 
-    def __init__(self, path: Path, model: str, wakeup: Wakeup, seal: Seal | None = None) -> None:
+    def __init__(self, path: Path, model: str, wakeup: Wakeup, seal: ManifestSeal | None = None) -> None:
         """wakeup: wakes the processes that serve the model. seal: signs the manifests of a state that must be trusted."""
         self.path, self.model, self.wakeup, self.seal = path, model, wakeup, seal
         self.sound_version = 0  # the live version that was last found to be undamaged
@@ -159,7 +159,7 @@ class SnapshotFolder:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise CorruptSnapshot(f"the manifest of {self.model} version {version} is damaged") from error
 
-    def _check_seal(self, seal: Seal, version: int, manifest: bytes) -> None:
+    def _check_seal(self, seal: ManifestSeal, version: int, manifest: bytes) -> None:
         try:
             signature = (self.path / str(version) / SIGNATURE).read_text(errors="replace")
         except FileNotFoundError:
@@ -201,7 +201,7 @@ class SnapshotFolder:
             if loaded is not None:
                 yield loaded
 
-    def _read_part(self, version: int, name: str, file: SnapshotFile) -> Part:
+    def _read_part(self, version: int, name: str, file: SnapshotFile) -> StatePart:
         try:
             data = (self.path / str(version) / f"{name}.safetensors").read_bytes()
         except FileNotFoundError:
@@ -210,7 +210,7 @@ class SnapshotFolder:
             raise NotFound(f"{self.model} has no version {version}") from None
         if hashlib.sha256(data).hexdigest() != file.sha256:
             raise CorruptSnapshot(f"{self.model} version {version}: the file {name} does not match its sha256")
-        return Part(load(data), file.serving)
+        return StatePart(load(data), file.serving)
 
     def manifests(self) -> list[Manifest]:
         """Newest first, without versions that are damaged or pruned in the meantime."""
@@ -310,7 +310,7 @@ def replace_link(path: Path, target: str, durable: bool) -> None:
         sync_folder(path.parent)
 
 
-def reuse_part(name: str, file: SnapshotFile, known: LoadedSnapshot | None) -> Part | None:
+def reuse_part(name: str, file: SnapshotFile, known: LoadedSnapshot | None) -> StatePart | None:
     """Return the part of a snapshot in memory if its file is the same."""
     same = known is not None and known.manifest.files.get(name) == file
     return known.parts.get(name) if known is not None and same else None

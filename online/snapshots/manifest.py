@@ -52,7 +52,7 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class Seal:
+class ManifestSeal:
     """Signs the manifests of one model, so that no file can be moved from one version or model to another."""
 
     sign: Callable[[bytes], str]

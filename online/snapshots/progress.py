@@ -15,7 +15,7 @@ FILE = "progress"
 WRITE_EVERY_S = 1.0
 
 
-class Progress(NamedTuple):
+class LearningProgress(NamedTuple):
     """run: identifies one learner; one that is started again has another. learned: examples, those that were learned again too."""
 
     run: str = ""
@@ -41,10 +41,10 @@ class ProgressWriter:
                 return  # the disk is full: learning goes on
 
 
-def read_progress(folder: Path) -> Progress:
+def read_progress(folder: Path) -> LearningProgress:
     """Return what the newest learner has written; nothing where none has."""
     try:
         run, _, learned = (folder / FILE).read_text().partition(" ")
-        return Progress(run, int(learned))
+        return LearningProgress(run, int(learned))
     except (OSError, ValueError):
-        return Progress()
+        return LearningProgress()

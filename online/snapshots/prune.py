@@ -8,7 +8,7 @@ from online.snapshots.folder import LiveVersion, SnapshotFolder
 from online.snapshots.labels import VersionLabels
 
 
-class Retention:
+class VersionPruner:
     """Removes versions. retain: how many are kept."""
 
     def __init__(self, folder: SnapshotFolder, labels: VersionLabels, retain: int) -> None:

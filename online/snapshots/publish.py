@@ -17,7 +17,7 @@ from safetensors.numpy import save
 
 from online.errors import Unavailable
 from online.io.atomic import sync_file, sync_folder, write_file
-from online.models import Part, State
+from online.models import State, StatePart
 from online.snapshots.folder import MANIFEST, ON_DISK, SIGNATURE, LiveVersion, SnapshotFolder
 from online.snapshots.manifest import Manifest, SnapshotFile, digest_files
 from online.snapshots.roll_back import LiveControl
@@ -94,7 +94,7 @@ class SnapshotPublisher:
             write_file(aside / SIGNATURE, signature.encode(), durable=False)
         return whole
 
-    def _write_part(self, aside: Path, manifest: Manifest, name: str, part: Part) -> SnapshotFile:
+    def _write_part(self, aside: Path, manifest: Manifest, name: str, part: StatePart) -> SnapshotFile:
         path = aside / f"{name}.safetensors"
         revision, version, file = self._written.get(name, (None, 0, None))
         if file is not None and revision == part.revision and self._link_part(version, name, path):

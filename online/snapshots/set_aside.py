@@ -22,7 +22,7 @@ from online.snapshots.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class SetAsideRecord:
     """Which versions were set aside, and why.
 
     learned_until: the highest offset that they had learned. head: the last offset of the log at that time. labels:
@@ -40,7 +40,7 @@ class SetAside:
     deleted: bool = False
 
     @classmethod
-    def parse(cls, data: bytes) -> "SetAside":
+    def parse(cls, data: bytes) -> "SetAsideRecord":
         fields = json.loads(data)
         versions, labels = tuple(fields.pop("versions")), tuple(fields.pop("labels"))
         return cls(versions=versions, labels=labels, **fields)
@@ -53,14 +53,14 @@ class SetAsideVersions:
         self.folder, self.labels, self.retain = folder, labels, retain
         self.path = folder.aside
 
-    def find(self) -> SetAside | None:
+    def find(self) -> SetAsideRecord | None:
         """The newest notice; None if nothing is set aside, or an operator has removed the folder."""
         try:
-            return SetAside.parse((self.path / "notice.json").read_bytes())
+            return SetAsideRecord.parse((self.path / "notice.json").read_bytes())
         except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):
             return None
 
-    def move(self, notice: SetAside, live: int | None) -> SetAside:
+    def move(self, notice: SetAsideRecord, live: int | None) -> SetAsideRecord:
         """Move the notice's versions aside, and drop what names them; return the notice with the dropped labels.
 
         live: the version that becomes live if the live one is among them; None: none does. A process that is
@@ -126,7 +126,7 @@ class SetAsideVersions:
             sync_folder(self.path / str(version))
             sync_folder(self.path)
 
-    def _write_notice(self, notice: SetAside) -> None:
+    def _write_notice(self, notice: SetAsideRecord) -> None:
         replace_file(self.path / "notice.json", json.dumps(asdict(notice)).encode(), durable=True)
 
     def _replace_live(self, foreign: Collection[int], live: int | None, head: int) -> None:

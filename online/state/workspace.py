@@ -35,7 +35,7 @@ from online.models.encoders.factory import create_encoder
 from online.models.encoders.text import with_encoder
 from online.settings import ModelSettings, Settings
 from online.snapshots import Snapshots
-from online.snapshots.manifest import Seal
+from online.snapshots.manifest import ManifestSeal
 from online.state.audit_log import AuditLog
 from online.state.signing_keys import SigningKeys
 from online.store import Store
@@ -244,9 +244,9 @@ def snapshots_in(settings: Settings, model: str) -> Snapshots:
     return Snapshots(state / "snapshots" / model, model, wakeup, settings.retain, seal)
 
 
-def create_seal(keys: SigningKeys) -> Seal:
+def create_seal(keys: SigningKeys) -> ManifestSeal:
     """Signs and checks the manifests of models whose states hold pickles."""
-    return Seal(partial(keys.sign, "river"), partial(keys.check, "river"))
+    return ManifestSeal(partial(keys.sign, "river"), partial(keys.check, "river"))
 
 
 def is_signed(model: ModelSettings) -> bool:

@@ -32,7 +32,7 @@ from sqlalchemy import (
 from sqlmodel import Field, SQLModel
 
 from online.errors import LogReplaced
-from online.schemas.events import Entry, Event, Target, chain_digest
+from online.schemas.events import Entry, Event, RetractionTarget, chain_digest
 from online.store.database.meta import load_instance
 from online.store.database.values import index_only_where, insert_rows, now
 from online.store.repertoire.examples import add_examples, delete_examples
@@ -299,4 +299,6 @@ def derive_event_id(id: str, name: str) -> str:
 
 def build_retraction(event: Event, offset: int) -> Event:
     """Return the event that takes back the event at an offset."""
-    return Event(derive_event_id(event.id, "retraction"), "retraction", event.features, target=Target(offset, event))
+    return Event(
+        derive_event_id(event.id, "retraction"), "retraction", event.features, target=RetractionTarget(offset, event)
+    )

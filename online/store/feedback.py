@@ -66,7 +66,7 @@ Index("feedback_by_holder", FEEDBACK.c.model, given_by, FEEDBACK.c.about, FEEDBA
 NEW: dict[str, Any] = dict.fromkeys(FEEDBACK.c.keys()) | {"status": "accepted"}
 
 
-class Opinion(NamedTuple):
+class FeedbackInForce(NamedTuple):
     """Feedback about a prediction that stands. holder: its user, or else its caller."""
 
     prediction_id: str
@@ -107,14 +107,14 @@ def assign_slot(connection: Connection, model: str, id: str, key: str, turn: int
     connection.execute(update(FEEDBACK).where(FEEDBACK.c.model == model, FEEDBACK.c.id == id).values(**values))
 
 
-def list_opinions(connection: Connection, model: str, predictions: Sequence[str]) -> list[Opinion]:
+def list_opinions(connection: Connection, model: str, predictions: Sequence[str]) -> list[FeedbackInForce]:
     """Return the feedback about predictions that is not retracted, the oldest first."""
     if not predictions:
         return []
     standing = (FEEDBACK.c.prediction_id.in_(predictions), FEEDBACK.c.model == model)
     columns = (FEEDBACK.c.prediction_id, given_by, FEEDBACK.c.id, FEEDBACK.c.offset, FEEDBACK.c.content)
     query = select(*columns).where(*standing, FEEDBACK.c.retracted_offset.is_(None))
-    return [Opinion(*row) for row in connection.execute(query.order_by(FEEDBACK.c.offset))]
+    return [FeedbackInForce(*row) for row in connection.execute(query.order_by(FEEDBACK.c.offset))]
 
 
 def replace_content(connection: Connection, model: str, id: str, content: str) -> None:

@@ -34,7 +34,7 @@ from online.journal import (
     read_frames,
 )
 from online.store.conversations.conversations import add_turns
-from online.store.conversations.turns import Turn
+from online.store.conversations.turns import RequestedTurn
 from online.store.database.meta import META, save_value
 from online.store.database.store import Store
 from online.store.deletion.retention import look_again_from
@@ -53,7 +53,7 @@ Encode = Callable[[str, str, Sequence[str]], list[bytes]]
 
 
 @dataclass(slots=True)
-class Copied:
+class CopyCounts:
     """What one transaction has copied. It is in the store once that is committed.
 
     rows: predictions. positions: of the segments that were read. finished: segments of which nothing is left to copy.
@@ -103,9 +103,9 @@ class JournalCopy:
             with suppress(OSError):  # it is deleted, or another user's
                 segment.seal()
 
-    def copy(self, connection: Connection, max_bytes: int | None = None) -> Copied:
+    def copy(self, connection: Connection, max_bytes: int | None = None) -> CopyCounts:
         """Copy in the caller's transaction, the oldest first. max_bytes: about how much of the journal; None: all."""
-        copied, left = Copied(forgotten=[*self._deleted]), max_bytes
+        copied, left = CopyCounts(forgotten=[*self._deleted]), max_bytes
         if copied.forgotten:
             forget_positions(connection, copied.forgotten)
         for segment in list_segments(self.folder):
@@ -115,7 +115,7 @@ class JournalCopy:
             left = self._copy_segment(connection, segment, copied, left)
         return copied
 
-    def note_committed(self, copied: Copied) -> None:
+    def note_committed(self, copied: CopyCounts) -> None:
         """Delete what was copied to its end. Call it after the commit; it does no harm to call it late, or never."""
         with self._lock:
             self._deleted = [name for name in self._deleted if name not in copied.forgotten]
@@ -138,7 +138,9 @@ class JournalCopy:
         names = [key.removeprefix(position_key("")) for key in keys]
         forget_positions(connection, [name for name in names if name < young and name not in found])
 
-    def _copy_segment(self, connection: Connection, segment: Segment, copied: Copied, left: int | None) -> int | None:
+    def _copy_segment(
+        self, connection: Connection, segment: Segment, copied: CopyCounts, left: int | None
+    ) -> int | None:
         """Copy what is new in a segment. left: bytes that may be read; returns those that still may."""
         position = begin = load_position(connection, segment.name)
         is_at_end = False
@@ -158,7 +160,7 @@ class JournalCopy:
         copied.is_complete &= is_at_end
         return left
 
-    def _read(self, segment: Segment, position: int, max_bytes: int, copied: Copied) -> list[FrameRead]:
+    def _read(self, segment: Segment, position: int, max_bytes: int, copied: CopyCounts) -> list[FrameRead]:
         """The next frames; none at the end, and none of what comes after damage."""
         frames = list[FrameRead]()
         try:
@@ -250,7 +252,7 @@ def copy_all(store: Store, journal: JournalCopy, is_sealing: bool = False) -> No
         journal.seal_all()
     is_complete = not journal.has_new()
     while not is_complete:
-        copied: Copied = store.submit(
+        copied: CopyCounts = store.submit(
             lambda connection: journal.copy(connection, COPIED_AT_ONCE), durable=False
         ).result()
         try:
@@ -354,4 +356,9 @@ def build_turns(frame: JournalFrame, rows: Sequence[JournalRow]) -> Iterator[dic
     """A turn outside any conversation for each prediction that was to leave answers out."""
     for row in rows:
         if row.exclude:
-            yield {"id": row.id, "model": frame.model, "user": row.user, "turn": Turn(None, "", tuple(row.exclude))}
+            yield {
+                "id": row.id,
+                "model": frame.model,
+                "user": row.user,
+                "turn": RequestedTurn(None, "", tuple(row.exclude)),
+            }

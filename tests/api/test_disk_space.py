@@ -6,7 +6,7 @@ import pytest
 from online.errors import InsufficientStorage
 from online.plugins.grpc.protos import online_pb2 as ours
 from online.plugins.grpc.protos import tensorflow_serving_pb2 as tfs
-from online.serving.disk_space import DiskSpace, Space
+from online.serving.disk_space import DiskSpace, DiskUsage
 from online.telemetry import Metrics
 from tests.conftest import Start
 from tests.plugins.grpc.test_grpc import RpcClients, numbers, spec, tensor
@@ -67,7 +67,7 @@ def test_a_full_disk_stops_recording_and_not_answering(start: Start) -> None:
 
 
 def test_everything_goes_on_once_there_is_room_again() -> None:
-    spaces = [Space(99, 1_000), Space(101, 1_000), Space(100, 1_000), Space(99, 1_000)]
+    spaces = [DiskUsage(99, 1_000), DiskUsage(101, 1_000), DiskUsage(100, 1_000), DiskUsage(99, 1_000)]
     disk = DiskSpace(lambda: spaces.pop(0), 100, Metrics())
     assert disk.is_short
     with pytest.raises(InsufficientStorage, match=r"99 free bytes, less than 100 \(min_free_bytes\)"):
@@ -84,21 +84,21 @@ def test_everything_goes_on_once_there_is_room_again() -> None:
 @pytest.mark.parametrize(
     ("floor", "space", "is_short"),
     [
-        (None, Space(499_999_999, 10**12), True),
-        (None, Space(500_000_000, 10**12), False),
-        (None, Space(6_000_000, 64_000_000), True),
-        (None, Space(7_000_000, 64_000_000), False),
-        (0, Space(0, 10**12), False),
+        (None, DiskUsage(499_999_999, 10**12), True),
+        (None, DiskUsage(500_000_000, 10**12), False),
+        (None, DiskUsage(6_000_000, 64_000_000), True),
+        (None, DiskUsage(7_000_000, 64_000_000), False),
+        (0, DiskUsage(0, 10**12), False),
     ],
 )
 def test_the_floor_is_half_a_gigabyte_or_a_tenth_of_a_small_disk(
-    floor: int | None, space: Space, is_short: bool
+    floor: int | None, space: DiskUsage, is_short: bool
 ) -> None:
     assert DiskSpace(lambda: space, floor, Metrics()).is_short is is_short
 
 
 def test_a_disk_that_cannot_be_measured_counts_as_one_with_room() -> None:
-    def measure() -> Space:
+    def measure() -> DiskUsage:
         raise OSError("stale file handle")
 
     assert not DiskSpace(measure, 100, Metrics()).is_short

@@ -14,8 +14,8 @@ from typing import TypedDict
 import numpy as np
 
 from online.secure_aggregation.client import AggregationClient
-from online.secure_aggregation.layout import Layout, Segment
-from online.secure_aggregation.messages import KEY_BYTES, Group, choose_threshold
+from online.secure_aggregation.layout import IntegerSegment, SumLayout
+from online.secure_aggregation.messages import KEY_BYTES, AggregationGroup, choose_threshold
 from online.secure_aggregation.primitives import agree, expand
 from online.secure_aggregation.server import recover_sum, route_shares
 
@@ -63,8 +63,8 @@ class KnownBytes:
 
 
 def create_vectors() -> Vectors:
-    layout = Layout(tuple(Segment(*each) for each in SEGMENTS))
-    group, members = Group(CONTEXT, choose_threshold(COUNT), layout), range(1, COUNT + 1)
+    layout = SumLayout(tuple(IntegerSegment(*each) for each in SEGMENTS))
+    group, members = AggregationGroup(CONTEXT, choose_threshold(COUNT), layout), range(1, COUNT + 1)
     sources = {number: KnownBytes(f"member {number}") for number in members}
     clients = {number: AggregationClient(sources[number]) for number in members}
     keys = {number: client.advertise() for number, client in clients.items()}

@@ -23,8 +23,8 @@ from online.models import (
     Example,
     Model,
     Options,
-    Part,
     State,
+    StatePart,
     admit,
     choose,
     create,
@@ -344,7 +344,7 @@ def to_bytes(state: State) -> dict[str, bytes]:
 
 def write_and_read(state: State) -> State:
     """Serialise a state as snapshots do, and read it back."""
-    return {name: Part(load(data), state[name].serving) for name, data in to_bytes(state).items()}
+    return {name: StatePart(load(data), state[name].serving) for name, data in to_bytes(state).items()}
 
 
 def restore(case: Case, state: State) -> Model:
@@ -1033,7 +1033,7 @@ def test_a_wrapped_state_with_a_wrong_signature_is_refused_before_it_is_unpickle
     model = wrapped.model()
     before = model.fingerprint()
     with pytest.raises(ValueError, match="signature does not match"):
-        model.restore({"estimator": Part(poisoned, serving=True)})
+        model.restore({"estimator": StatePart(poisoned, serving=True)})
     assert not Trap.sprung
     assert model.fingerprint() == before
 

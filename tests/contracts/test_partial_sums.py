@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from safetensors.numpy import load, save
 
-from online.models import KINDS, BadExample, Example, Model, Part, State, create
+from online.models import KINDS, BadExample, Example, Model, State, StatePart, create
 from online.models.statistics.partial_sums import as_summing, has_partial_sums
 from tests.contracts.test_models import CASES, Case, to_bytes
 from tests.models.synthetic import texts
@@ -44,7 +44,7 @@ def learn_by_shares(model: Model, reader: Model, examples: Sequence[Example], cu
 
 def travel(state: State) -> State:
     """The state as it arrives in another process."""
-    return {name: Part(load(save(dict(part.tensors))), part.serving) for name, part in state.items()}
+    return {name: StatePart(load(save(dict(part.tensors))), part.serving) for name, part in state.items()}
 
 
 @pytest.mark.parametrize("cuts", CUTS, ids=str)

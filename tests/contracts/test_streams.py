@@ -10,7 +10,7 @@ import pytest
 
 from online.errors import BrokenCopy, LogReplaced
 from online.io.wakeup import Wakeup
-from online.schemas.events import Entry, Event, Target, chain_digest
+from online.schemas.events import Entry, Event, RetractionTarget, chain_digest
 from online.store import Store, events
 from online.stream.contract import Stream
 from online.stream.redis import RedisStream
@@ -88,7 +88,7 @@ def test_a_page_is_bounded_in_bytes(open_stream: OpenStream, monkeypatch: pytest
 def test_an_event_is_read_as_it_was_appended(open_stream: OpenStream) -> None:
     stream = open_stream("m")
     correction = Event("x", "correction", b"\x80\x00\x7f", "r1", "Grüße 👍", 0.25, "r0")
-    retraction = Event("x#retraction", "retraction", b"\x80\x00\x7f", target=Target(1, correction))
+    retraction = Event("x#retraction", "retraction", b"\x80\x00\x7f", target=RetractionTarget(1, correction))
     stream.append(correction)
     stream.append(retraction)
     assert [(entry.offset, entry.event) for entry in stream.read(0, 10)] == [(1, correction), (2, retraction)]

@@ -7,10 +7,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from online.evaluation.replay.candidate_specs import CandidateSpec
-from online.evaluation.replay.replay import Span
+from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.runs import replay_all
 from online.evaluation.reports.report_page import write_report
-from online.evaluation.reports.words.language import ALL_WORDS, Words
+from online.evaluation.reports.words.language import ALL_WORDS, LanguageWords
 from online.evaluation.sources.opening import open_source
 from tests.conftest import Start
 from tests.e2e.browsing import SIZES, Visits, check_accessible, check_fits, shoot
@@ -226,7 +226,7 @@ def test_a_report_is_accessible_and_fits_in_both_schemes(
     lines = [{"input": [n % 7, n % 5], "label": f"class {(n % 7) * (n % 5) % 9}"} for n in range(400)]
     log.write_text("\n".join(map(json.dumps, lines)))
     source = open_source(str(log))
-    results, _ = replay_all(source, [CandidateSpec("knn", name="knn", every=10)], Span(), 0.0, ignore_progress)
+    results, _ = replay_all(source, [CandidateSpec("knn", name="knn", every=10)], ScoredSpan(), 0.0, ignore_progress)
     path = tmp_path / "report.html"
     write_report(results, "log.jsonl", False, path)
     page = visits.open(path.as_uri(), width=width, scheme=scheme)
@@ -332,14 +332,14 @@ def test_a_phone_is_led_to_the_report_and_opens_it_by_itself(visits: Visits, sta
 @pytest.mark.parametrize("width", [390, 320])
 @pytest.mark.parametrize("words", ALL_WORDS, ids=lambda words: words.language)
 def test_words_in_the_heads_of_tables_stay_whole_on_a_phone(
-    visits: Visits, tmp_path: Path, width: int, words: Words
+    visits: Visits, tmp_path: Path, width: int, words: LanguageWords
 ) -> None:
     names = ["opening hours", "place", "complaints", "reservations", "accessibility"]
     log = tmp_path / "log.jsonl"
     lines = [{"input": [n % 7, n % 5], "label": names[(n % 7) * (n % 5) % 5]} for n in range(1_200)]
     log.write_text("\n".join(map(json.dumps, lines)))
     specs = [CandidateSpec("knn", name="knn", every=10, baseline=True)]
-    results, _ = replay_all(open_source(str(log)), specs, Span(), 0.0, ignore_progress)
+    results, _ = replay_all(open_source(str(log)), specs, ScoredSpan(), 0.0, ignore_progress)
     path = tmp_path / "report.html"
     write_report(results, "log.jsonl", False, path, words=words)
     page = visits.open(path.as_uri(), width=width)

@@ -10,7 +10,7 @@ import pytest
 
 from online.errors import BadInput
 from online.evaluation.replay.candidate_specs import CandidateSpec
-from online.evaluation.replay.replay import Span
+from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.replay.runs import replay_all
 from online.evaluation.reports.report_page import render_page
@@ -36,7 +36,7 @@ def replay(path: Path, max_bad_ratio: float = 0.0, models: int = 1) -> ReplayRep
     """Replay with one model, or with several, each of them in its own process."""
     reads = ReadOptions(max_bad_ratio=max_bad_ratio)
     candidates = [CandidateSpec("classifier"), CandidateSpec("logistic")][:models]
-    results, _ = replay_all(open_source(str(path), reads), candidates, Span(), max_bad_ratio, ignore_progress)
+    results, _ = replay_all(open_source(str(path), reads), candidates, ScoredSpan(), max_bad_ratio, ignore_progress)
     if results[0].report is None:
         raise BadInput(str(results[0].failure))
     return results[0].report
@@ -144,7 +144,9 @@ def test_events_that_a_log_lacks_are_counted_and_said(name: str, missing: int, f
     sentence = f"{missing} events are missing from the log, the first at offset {first}, so the state is not"
     assert evaluate(LOGS / name).notes[0].startswith(sentence)
     assert sentence in upload(LOGS / name, tmp_path)
-    results, _ = replay_all(open_source(str(LOGS / name)), [CandidateSpec("classifier")], Span(), 0.0, ignore_progress)
+    results, _ = replay_all(
+        open_source(str(LOGS / name)), [CandidateSpec("classifier")], ScoredSpan(), 0.0, ignore_progress
+    )
     assert conclude(results).level == "attention"
     for words in ALL_WORDS:
         assert words.plural("warn.missing", missing, first=first) in render_page(results, "log", False, words=words)

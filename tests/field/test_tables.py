@@ -16,7 +16,7 @@ from online.evaluation.reports.uploaded_log import replay_uploaded_log
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.column_choice import ColumnChoice
 from online.evaluation.sources.column_profile import ColumnProfile, create_treatment, profile_columns, read_instant
-from online.evaluation.sources.file_pieces import RowReader, cut_files, fit_files
+from online.evaluation.sources.file_pieces import PieceReader, cut_files, fit_files
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions, Source
 from online.io.records import ReadLimits
@@ -41,7 +41,7 @@ def replay(path: Path) -> list[str]:
 def load(path: Path) -> list[str]:
     bad = BadLines()
     sources, profile = fit_files([open_source(str(path), LABELLED)], "table")
-    rows = [RowReader({"input": "table"}, profile=profile)(piece) for piece in cut_files(sources, bad)]
+    rows = [PieceReader({"input": "table"}, profile=profile)(piece) for piece in cut_files(sources, bad)]
     if unusable := [cause for each in rows for cause in each.unusable]:
         raise BadInput(unusable[0])
     bad.check(0)

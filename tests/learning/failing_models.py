@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from online.models import Answer, Candidate, Example, Options, Part, State, pack_json, unpack_json
+from online.models import Answer, Candidate, Example, Options, State, StatePart, pack_json, unpack_json
 
 
 class FailingModel:
@@ -40,7 +40,7 @@ class FailingModel:
         return {}
 
     def state(self, serving_only: bool = False) -> State:
-        return {"all": Part({"learned": pack_json(self.learned), "none": np.zeros(1)}, serving=True)}
+        return {"all": StatePart({"learned": pack_json(self.learned), "none": np.zeros(1)}, serving=True)}
 
     def restore(self, state: State) -> None:
         self.learned = unpack_json(state["all"].tensors["learned"])

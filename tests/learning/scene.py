@@ -10,7 +10,7 @@ from online.learning.learner import Learner
 from online.learning.setup import LearnerSetup
 from online.models import Example, Options, create
 from online.models.classifier import Classifier
-from online.schemas.events import Event, Target
+from online.schemas.events import Event, RetractionTarget
 from online.settings import ModelSettings, Settings
 from online.state.workspace import Workspace
 from online.stream.contract import Stream
@@ -42,7 +42,7 @@ def text_features(seed: int) -> bytes:
 
 def retraction(stream: Stream, offset: int) -> Event:
     event = stream.read(offset - 1, 1)[0].event
-    return Event(f"{event.id}#retraction", "retraction", event.features, target=Target(offset, event))
+    return Event(f"{event.id}#retraction", "retraction", event.features, target=RetractionTarget(offset, event))
 
 
 class Scene:

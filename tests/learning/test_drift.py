@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from river.drift import ADWIN
 from safetensors.numpy import save
 
-from online.learning.detectors import REFERENCE, Adwin, Change, Cusum, Kswin, bound_distances, kolmogorov_smirnov
+from online.learning.detectors import REFERENCE, Adwin, ChangePoint, Cusum, Kswin, bound_distances, kolmogorov_smirnov
 from online.learning.drift import CLASS_DELTA, DELTA, DriftMonitor
 from online.learning.training_state import TrainingState
-from online.models import Options, Part, State
-from online.schemas.events import Entry, Event, Target
+from online.models import Options, State, StatePart
+from online.schemas.events import Entry, Event, RetractionTarget
 from online.scoring.drift_changes import Alarm
 from online.settings import Drift
 from online.store.drift_alarms import load_drift_alarms
@@ -33,7 +33,7 @@ def draw_losses(stretches: Sequence[tuple[int, float]], seed: int) -> list[int]:
     return [int(value) for count, probability in stretches for value in rng.random(count) < probability]
 
 
-def find_changes(detector: Adwin, losses: Sequence[int]) -> list[tuple[int, Change]]:
+def find_changes(detector: Adwin, losses: Sequence[int]) -> list[tuple[int, ChangePoint]]:
     changes = ((index, detector.add(loss, index)) for index, loss in enumerate(losses))
     return [(index, change) for index, change in changes if change is not None]
 
@@ -141,7 +141,7 @@ def test_rows_and_losses_added_together_give_the_bytes_of_one_by_one(width: int,
     shifts = [(at, each) for at in offsets for _, each in alone.add(rows[at : at + 1], [at])]
     rises = [[(at, change) for at in offsets if (change := one.add(losses[at], at))] for one, _ in watched]
     found: list[tuple[int, Any]] = []
-    raised: list[list[tuple[int, Change]]] = [[], []]
+    raised: list[list[tuple[int, ChangePoint]]] = [[], []]
     start = 0
     while start < 1_800:
         stop = start + int(draw.integers(1, 400))
@@ -389,7 +389,7 @@ def test_a_cusum_raises_no_alarm_in_15_000_and_one_within_25_wrong_answers(proba
 
 def test_detectors_are_not_among_the_serving_parts(log: list[Entry]) -> None:
     state = apply_all(log[:300], create_training(), 50).state()
-    assert isinstance(state["drift"], Part) and not state["drift"].serving
+    assert isinstance(state["drift"], StatePart) and not state["drift"].serving
     assert "drift" not in create_training().state(serving_only=True)
 
 
@@ -405,7 +405,7 @@ def test_a_refused_entry_still_counts_as_a_loss(log: list[Entry]) -> None:
 
 def test_an_alarm_remains_after_a_retraction_that_replays_the_log(log: list[Entry]) -> None:
     fitted: Options = {"input": "vector", "size": 3, "drift_window": 32}
-    retraction = Entry(1_401, Event("r", "retraction", target=Target(log[50].offset, log[50].event)))
+    retraction = Entry(1_401, Event("r", "retraction", target=RetractionTarget(log[50].offset, log[50].event)))
     history = [*log, retraction]
     training = apply_all(history, create_training("act", fitted, history), 64)
     expected, monitor = create_training("off", fitted), DriftMonitor("classifier", fitted)

@@ -15,7 +15,7 @@ from online.learning.gate import (
     encode_golden_questions,
     explain_regression,
 )
-from online.learning.held_out import MAX_COUNT, MAX_OF_HOLDER, HeldOut
+from online.learning.held_out import MAX_COUNT, MAX_OF_HOLDER, HeldOutSet
 from online.learning.process import load_golden_questions
 from online.models import Example, create
 from online.schemas.events import Entry, Event
@@ -89,8 +89,8 @@ def test_the_gate_refuses_a_snapshot_that_answers_none_of_its_newest_inputs() ->
 # held out
 
 
-def hold_out(*events: Event) -> HeldOut:
-    held_out = HeldOut()
+def hold_out(*events: Event) -> HeldOutSet:
+    held_out = HeldOutSet()
     for offset, event in enumerate(events, 1):
         held_out.observe(Entry(offset, event))
     return held_out
@@ -113,7 +113,7 @@ def test_one_caller_has_a_bounded_share_of_the_held_out_examples() -> None:
     others = [replace(event, holder=holder) for holder, event in enumerate(vector_events(80, start=400), 100)]
     held_out = hold_out(*busy, *others)
     assert sum(item.holder == 7 for item in held_out) == MAX_OF_HOLDER
-    restored = HeldOut()
+    restored = HeldOutSet()
     restored.restore(held_out.part())
     assert restored.items == held_out.items
     trusted = hold_out(*vector_events(400))

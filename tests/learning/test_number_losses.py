@@ -9,7 +9,7 @@ from safetensors.numpy import load, save
 
 from online.learning.drift import DriftMonitor
 from online.learning.number_losses import FIRST, LEAST_RISE, NOMINAL
-from online.models import Part
+from online.models import StatePart
 from online.schemas.events import Entry, Event
 from online.scoring.drift_changes import Alarm
 from tests.support import first_of
@@ -89,8 +89,8 @@ def test_a_restored_monitor_continues_where_it_was_saved(cut: int) -> None:
     assert save(dict(resumed.part().tensors)) == save(dict(whole.part().tensors))
 
 
-def write_and_read(part: Part) -> Part:
-    return Part(load(save(dict(part.tensors))), serving=False)
+def write_and_read(part: StatePart) -> StatePart:
+    return StatePart(load(save(dict(part.tensors))), serving=False)
 
 
 def observe_one_by_one(monitor: DriftMonitor, entries: Sequence[Entry]) -> None:

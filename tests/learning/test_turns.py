@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from online.models.devices.turns import Quantum
+from online.models.devices.turns import LearningQuantum
 from tests.learning.scene import Scene, vector_events
 
 
@@ -18,7 +18,7 @@ class SlowClock:
 
 def test_short_turns_learn_the_same_as_whole_batches(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
-    scene.learner = scene.start_learner(quantum=Quantum(8.0, SlowClock()))
+    scene.learner = scene.start_learner(quantum=LearningQuantum(8.0, SlowClock()))
     for event in vector_events(40):
         scene.stream.append(event)
     reached = list[int]()

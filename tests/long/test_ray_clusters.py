@@ -16,7 +16,7 @@ from online.errors import SetupError
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.ray_cluster import connect
 from online.evaluation.replay.ray_replay import RETRIES, replay_on_ray
-from online.evaluation.replay.replay import Span
+from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.results_cache import ResultsFolder
 from tests.evaluation.replay.ray_scene import (  # noqa: F401
     DOOMED,
@@ -62,7 +62,7 @@ def test_ctrl_c_keeps_finished_replays_and_reports_them(tmp_path: Path) -> None:
 
     messages = list[str]()
     sources, folder = two_logs(tmp_path), ResultsFolder.opened(tmp_path / "replays", messages.append)
-    replayed = replay_on_ray("", folder, sources, [KNN, LINEAR], Span(), interrupt)
+    replayed = replay_on_ray("", folder, sources, [KNN, LINEAR], ScoredSpan(), interrupt)
     reports = [result.report for each in replayed for result in each.results]
     assert all(each.interrupted for each in replayed)
     assert sum(report is not None for report in reports) == 1 == len(list((tmp_path / "replays").glob("*.json")))
@@ -123,7 +123,7 @@ def head(short: Path) -> Iterator[str]:
 
 def test_an_existing_cluster_is_used(head: str, tmp_path: Path) -> None:
     sources, folder = two_logs(tmp_path), ResultsFolder.opened(tmp_path / "replays", ignore_message)
-    replayed = replay_on_ray(head, folder, sources, [KNN], Span(), ignore_progress)
+    replayed = replay_on_ray(head, folder, sources, [KNN], ScoredSpan(), ignore_progress)
     assert [result.report.examples for each in replayed for result in each.results if result.report] == [300, 100]
 
 
@@ -150,6 +150,6 @@ def test_a_missing_gpu_is_reported_immediately(head: str, tmp_path: Path) -> Non
             ResultsFolder.opened(tmp_path / "kept", ignore_message),
             two_logs(tmp_path),
             with_gpu,
-            Span(),
+            ScoredSpan(),
             ignore_progress,
         )

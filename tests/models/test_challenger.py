@@ -17,7 +17,7 @@ from online.models.challenger import (
     describe_standings,
     served_member,
 )
-from online.models.retirement import WithRetiredClasses
+from online.models.retirement import RetirableModel
 from online.plugins.neighbours.knn import Knn
 from online.plugins.off_policy.scorers import list_every_candidate
 from tests.models.synthetic import TOPICS, labels_only, numbers, replies, tables, text, texts, vectors
@@ -159,7 +159,7 @@ def test_both_models_receive_drift_alarms_and_retirements() -> None:
     model.learn([*texts(100), Example(500, "retire", b"", TOPICS[0])])
     model.drifted(None, 90)
     for each in model.models.values():
-        assert isinstance(each, WithRetiredClasses) and each.retired == {TOPICS[0]}
+        assert isinstance(each, RetirableModel) and each.retired == {TOPICS[0]}
     assert {answer.choice for answer in model.predict([text(0, 7)])} & {TOPICS[0]} == set()
 
 
@@ -215,7 +215,7 @@ def test_a_challenger_that_does_not_fit_its_champion_is_refused(
 
 
 def unwrap(model: Model) -> Model:
-    return model.model if isinstance(model, WithRetiredClasses) else model
+    return model.model if isinstance(model, RetirableModel) else model
 
 
 def test_the_challenger_reads_the_same_features_as_its_champion() -> None:

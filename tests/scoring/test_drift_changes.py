@@ -8,8 +8,8 @@ import pytest
 from online.learning.detectors import Adwin
 from online.scoring.drift_changes import (
     Alarm,
+    AlarmGroup,
     AlarmKind,
-    DriftChange,
     JudgedAnswers,
     confirm_decline,
     group_alarms,
@@ -17,7 +17,7 @@ from online.scoring.drift_changes import (
     join_fall,
 )
 from online.scoring.falls import Fall, find_decline, find_fall
-from online.scoring.recent_outcomes import Outcome, RecentOutcomes
+from online.scoring.recent_outcomes import AnswerOutcome, RecentOutcomes
 
 
 def alarm(
@@ -49,7 +49,7 @@ def is_over_after(good: int, *alarms: Alarm, wrong_every: int = 10, numbers: boo
     recent = RecentOutcomes(numbers)
     for offset in range(1, 961 + good):
         is_right = offset <= 900 or (offset > 960 and offset % wrong_every != 0)
-        recent.add(Outcome(offset, offset - 1, float(is_right)))
+        recent.add(AnswerOutcome(offset, offset - 1, float(is_right)))
     (change,) = group_alarms(alarms)
     return is_over(change, recent)
 
@@ -70,8 +70,8 @@ def test_nothing_is_said_of_the_end_of_a_change_that_the_newest_answers_do_not_s
 
 
 def join(
-    fall: Fall | None, changes: Sequence[DriftChange], recent: RecentOutcomes
-) -> tuple[Fall | None, list[DriftChange]]:
+    fall: Fall | None, changes: Sequence[AlarmGroup], recent: RecentOutcomes
+) -> tuple[Fall | None, list[AlarmGroup]]:
     return join_fall(fall, changes, JudgedAnswers(recent.cells(1), recent.numbers))
 
 
@@ -81,7 +81,7 @@ def decline(seed: int, begin: int, length: int) -> tuple[RecentOutcomes, list[Al
     alarms = list[Alarm]()
     for offset in range(1, begin + length + 1):
         is_right = draw.random() < 0.95 - 0.4 * max(0, offset - begin) / length
-        recent.add(Outcome(offset, offset - 1, float(is_right)))
+        recent.add(AnswerOutcome(offset, offset - 1, float(is_right)))
         if change := detector.add(int(not is_right), offset):
             alarms.append(alarm(offset, change.since, rates=(change.before, change.after)))
     return recent, alarms
@@ -106,7 +106,7 @@ def settled(rates: dict[int, float]) -> RecentOutcomes:
     for until, rate in rates.items():
         while offset < until:
             offset += 1
-            recent.add(Outcome(offset, offset - 1, float(draw.random() < rate)))
+            recent.add(AnswerOutcome(offset, offset - 1, float(draw.random() < rate)))
     return recent
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from online.scoring.falls import find_past_fall
 from online.scoring.prequential import Curve, CurveSegment
-from online.scoring.recent_outcomes import Stretch
+from online.scoring.recent_outcomes import OutcomeSpan
 
 
 def draw_curve(*stretches: tuple[int, float], seed: int = 0) -> Sequence[CurveSegment]:
@@ -41,7 +41,7 @@ def test_a_fall_that_is_over_says_where_it_lasted_and_matters_if_it_was_deep_or_
     assert long is not None and long.has_recovered and long.matters
     short = find_past_fall(draw_curve((3_000, 0.95), (250, 0.77), (500, 0.95)))
     assert short is not None and short.has_recovered and not short.matters
-    assert replace(short, now=Stretch(90, 0.95)).matters and replace(short, now=Stretch(500, 0.8)).matters
+    assert replace(short, now=OutcomeSpan(90, 0.95)).matters and replace(short, now=OutcomeSpan(500, 0.8)).matters
 
 
 def test_learning_is_no_fall() -> None:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 import pytest
 
 from online.scoring.falls import Fall, find_decline, find_fall, find_lead, find_recovery
-from online.scoring.recent_outcomes import BLOCK, KEPT, MAX_BLOCKS, Outcome, RecentOutcomes, Stretch
+from online.scoring.recent_outcomes import BLOCK, KEPT, MAX_BLOCKS, AnswerOutcome, OutcomeSpan, RecentOutcomes
 from tests.support import first_of
 
-COLLAPSE = Fall(900, Stretch(500, 0.94), Stretch(100, 0.03))
+COLLAPSE = Fall(900, OutcomeSpan(500, 0.94), OutcomeSpan(100, 0.03))
 RATES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.94, 0.98)
 
 
-def draw_outcomes(seed: int, count: int, rate: Callable[[int], float], numbers: bool = False) -> list[Outcome]:
+def draw_outcomes(seed: int, count: int, rate: Callable[[int], float], numbers: bool = False) -> list[AnswerOutcome]:
     """Ratings at the offsets 1, 2, ... of which `rate` of the offset are right; naive guessers are a little worse."""
     draw = random.Random(seed)
 
@@ -21,14 +21,14 @@ def draw_outcomes(seed: int, count: int, rate: Callable[[int], float], numbers: 
         is_right = draw.random() < right
         return draw.uniform(0, 1) + 5 * (not is_right) if numbers else float(is_right)
 
-    def outcome(offset: int) -> Outcome:
+    def outcome(offset: int) -> AnswerOutcome:
         right = rate(offset)
-        return Outcome(offset, offset - 1, score(right), score(0.9 * right), score(0.9 * right))
+        return AnswerOutcome(offset, offset - 1, score(right), score(0.9 * right), score(0.9 * right))
 
     return [outcome(offset) for offset in range(1, count + 1)]
 
 
-def collect(outcomes: list[Outcome], numbers: bool = False) -> RecentOutcomes:
+def collect(outcomes: list[AnswerOutcome], numbers: bool = False) -> RecentOutcomes:
     recent = RecentOutcomes(numbers)
     for outcome in outcomes:
         recent.add(outcome)
@@ -65,7 +65,7 @@ def test_a_collapse_of_numbers_is_found_with_the_mean_errors() -> None:
         fall is None
     )  # the naive guessers became worse as well: the world changed, and the model follows it as they do
     draw = random.Random(1)
-    outcomes = [Outcome(n, n - 1, draw.random() * (1 if n <= 500 else 9), 2.0, 2.0) for n in range(1, 601)]
+    outcomes = [AnswerOutcome(n, n - 1, draw.random() * (1 if n <= 500 else 9), 2.0, 2.0) for n in range(1, 601)]
     fall = find_fall(collect(outcomes, True))
     assert fall is not None and abs(fall.since - 500) <= 10
     assert fall.before.mean == pytest.approx(0.5, abs=0.1) and fall.after.mean == pytest.approx(4.5, abs=1)
@@ -85,7 +85,7 @@ def test_a_model_that_has_recovered_raises_nothing() -> None:
 
 def test_a_naive_guesser_that_is_ahead_is_named() -> None:
     draw = random.Random(5)
-    outcomes = [Outcome(n, n, float(draw.random() < 0.4), float(draw.random() < 0.7), 0.0) for n in range(300)]
+    outcomes = [AnswerOutcome(n, n, float(draw.random() < 0.4), float(draw.random() < 0.7), 0.0) for n in range(300)]
     lead = find_lead(collect(outcomes))
     assert lead is not None and lead.guesser == "no_change"
     assert lead.other > lead.model + 0.2
@@ -100,8 +100,8 @@ def test_after_a_roll_back_only_what_older_versions_answered_is_judged() -> None
 
 
 def test_after_a_roll_back_the_answers_since_are_counted_alone() -> None:
-    recent = collect([Outcome(offset, 800, float(offset != 960)) for offset in range(1, 981)])
-    assert recent.since(950) == Stretch(30, 29 / 30, 980)
+    recent = collect([AnswerOutcome(offset, 800, float(offset != 960)) for offset in range(1, 981)])
+    assert recent.since(950) == OutcomeSpan(30, 29 / 30, 980)
     assert recent.since(980) is None
 
 
@@ -158,7 +158,7 @@ def test_the_trend_covers_every_remembered_answer_from_the_first(count: int) -> 
 
 
 def test_a_naive_guesser_says_on_how_many_of_the_newest_questions_it_rests() -> None:
-    recent = collect([Outcome(n, n, 1.0, 0.5 if n % 4 == 0 else None, None) for n in range(1, 201)])
+    recent = collect([AnswerOutcome(n, n, 1.0, 0.5 if n % 4 == 0 else None, None) for n in range(1, 201)])
     assert {name: (each.count, each.mean) for name, each in recent.newest_guesses().items()} == {"no_change": (25, 0.5)}
 
 
@@ -172,7 +172,7 @@ def collect_rolled_back(since: int, rate: float, numbers: bool = False) -> Recen
 
 @pytest.mark.parametrize("numbers", [False, True])
 def test_answers_since_a_roll_back_have_recovered_once_they_are_many_and_as_good_as_before(numbers: bool) -> None:
-    def find(since: int, rate: float) -> Stretch | None:
+    def find(since: int, rate: float) -> OutcomeSpan | None:
         recent = collect_rolled_back(since, rate, numbers)
         fall = find_fall(recent)
         assert fall is not None
@@ -192,7 +192,7 @@ def test_a_hundred_answers_since_a_roll_back_are_judged_as_any() -> None:
 
 @pytest.mark.parametrize("numbers", [False, True])
 def test_a_model_recovers_until_the_last_hundred_are_all_since_the_roll_back(numbers: bool) -> None:
-    def find(since: int, rate: float = 0.94) -> Stretch | None:
+    def find(since: int, rate: float = 0.94) -> OutcomeSpan | None:
         recent = collect_rolled_back(since, rate, numbers)
         return find_recovery(recent, recent.after_roll_back(900, 969), None)
 
@@ -203,18 +203,18 @@ def test_a_model_recovers_until_the_last_hundred_are_all_since_the_roll_back(num
 
 
 def test_a_model_that_was_as_good_before_a_roll_back_does_not_recover() -> None:
-    recent = collect([Outcome(n, n - 1, float(n % 20 != 0)) for n in range(1, 1_051)])
+    recent = collect([AnswerOutcome(n, n - 1, float(n % 20 != 0)) for n in range(1, 1_051)])
     assert find_recovery(recent, recent.after_roll_back(900, 969), None) is None
 
 
 def test_answers_that_become_worse_again_after_a_roll_back_have_not_recovered() -> None:
     since = RecentOutcomes(False)
     for offset in range(971, 1_066):
-        since.add(Outcome(offset, offset - 1, float(offset <= 1_055)))
+        since.add(AnswerOutcome(offset, offset - 1, float(offset <= 1_055)))
     assert find_recovery(since, since, COLLAPSE) is None  # the last 10 of 95 were wrong
 
 
 def test_late_feedback_for_a_version_that_was_rolled_back_says_nothing_about_the_roll_back() -> None:
     known = ((960, 900), (971, 899), (972, 900), (973, 901), (974, 970), (975, 974))
-    recent = collect([Outcome(offset, known_until, 1.0) for offset, known_until in known])
+    recent = collect([AnswerOutcome(offset, known_until, 1.0) for offset, known_until in known])
     assert [each.offset for each in recent.after_roll_back(900, 970).ring] == [971, 972, 975]

@@ -6,12 +6,14 @@ import pytest
 
 from online.schemas.fields import Cause
 from online.scoring.falls import Decline, Fall, GuesserLead
-from online.scoring.recent_outcomes import Stretch
-from online.scoring.verdict import DriftNews, Facts, assess
+from online.scoring.recent_outcomes import OutcomeSpan
+from online.scoring.verdict import DriftSummary, VerdictInputs, assess
 
-SOUND = Facts(recent=Stretch(100, 0.94, 900), rated=900, live=9, newest=9, head=900, learned_until=900, refused_of=900)
-DECLINE = Decline(Stretch(500, 0.91), Stretch(100, 0.82))
-FALL = Fall(900, Stretch(500, 0.94, 880), Stretch(100, 0.03, 1_000))
+SOUND = VerdictInputs(
+    recent=OutcomeSpan(100, 0.94, 900), rated=900, live=9, newest=9, head=900, learned_until=900, refused_of=900
+)
+DECLINE = Decline(OutcomeSpan(500, 0.91), OutcomeSpan(100, 0.82))
+FALL = Fall(900, OutcomeSpan(500, 0.94, 880), OutcomeSpan(100, 0.03, 1_000))
 
 
 def test_a_model_without_a_reason_is_good() -> None:
@@ -34,14 +36,14 @@ def test_a_collapse_has_its_figures_and_the_version_to_roll_back_to() -> None:
 
 
 def test_the_errors_of_numbers_rise() -> None:
-    fall = Fall(40, Stretch(100, 0.25), Stretch(50, 3.75))
+    fall = Fall(40, OutcomeSpan(100, 0.25), OutcomeSpan(50, 3.75))
     assert assess(replace(SOUND, numbers=True, fall=fall)).codes == ("error_rose",)
 
 
 @pytest.mark.parametrize(
     ("changes", "status", "codes"),
     [
-        ({"rated": 12, "recent": Stretch(12, 0.5)}, "too_little_feedback", ("too_few_ratings",)),
+        ({"rated": 12, "recent": OutcomeSpan(12, 0.5)}, "too_little_feedback", ("too_few_ratings",)),
         (
             {"counted_until": 20_000, "head": 90_000, "learned_until": 90_000},
             "too_little_feedback",
@@ -67,9 +69,9 @@ def test_the_errors_of_numbers_rise() -> None:
         ({"learning_again": "another log"}, "not_learning", ("learning_again",)),
         ({"decline": DECLINE}, "good", ("declining",)),
         ({"newest": 12}, "good", ("rolled_back",)),
-        ({"drift": DriftNews(700, 750, "loss", 3)}, "good", ("drift",)),
-        ({"drift": DriftNews(700, 750, "loss", 3), "head": 1_750, "learned_until": 1_750}, "good", ()),
-        ({"drift": DriftNews(700, 750, "loss", 3, is_over=True)}, "good", ("drift_over",)),
+        ({"drift": DriftSummary(700, 750, "loss", 3)}, "good", ("drift",)),
+        ({"drift": DriftSummary(700, 750, "loss", 3), "head": 1_750, "learned_until": 1_750}, "good", ()),
+        ({"drift": DriftSummary(700, 750, "loss", 3, is_over=True)}, "good", ("drift_over",)),
         ({"damaged": (4, 5)}, "good", ("version_damaged",)),
         ({"missing_until": 100}, "good", ("events_expired",)),
     ],
@@ -86,12 +88,12 @@ def test_a_roll_back_names_its_versions_and_how_good_the_answers_since_are() -> 
     figures = {"version": "9", "newest": "12", "since": 950, "previous": "11"}
     assert assess(rolled_back).reasons[0].figures == figures
     assert "previous" not in assess(replace(rolled_back, previous=0)).reasons[0].figures
-    reason = assess(replace(rolled_back, since_held=Stretch(30, 29 / 30, 980))).reasons[0]
+    reason = assess(replace(rolled_back, since_held=OutcomeSpan(30, 29 / 30, 980))).reasons[0]
     assert (reason.figures["count"], reason.figures["after"]) == (30, 0.966667)
 
 
 def test_good_answers_since_a_roll_back_come_before_what_the_last_100_still_contain() -> None:
-    facts = replace(SOUND, fall=FALL, older=7, recovery=Stretch(30, 29 / 30, 980))
+    facts = replace(SOUND, fall=FALL, older=7, recovery=OutcomeSpan(30, 29 / 30, 980))
     verdict = assess(facts)
     assert (verdict.status, verdict.codes) == ("good", ("recovering", "accuracy_fell"))
     assert verdict.reasons[0].figures == {"count": 30, "after": 0.966667}
@@ -100,7 +102,7 @@ def test_good_answers_since_a_roll_back_come_before_what_the_last_100_still_cont
 
 
 def test_the_worst_reason_comes_first_and_decides() -> None:
-    drift = DriftNews(900, 950, "loss", 9)
+    drift = DriftSummary(900, 950, "loss", 9)
     facts = replace(SOUND, fall=FALL, learner="stopped", newest=12, drift=drift, head=1_000, learned_until=1_000)
     verdict = assess(facts)
     assert verdict.status == "needs_attention"

@@ -7,18 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from online.secure_aggregation.client import AggregationClient
-from online.secure_aggregation.layout import Layout, Segment
-from online.secure_aggregation.messages import Group, SealedShares, Unmasking, choose_threshold
+from online.secure_aggregation.layout import IntegerSegment, SumLayout
+from online.secure_aggregation.messages import AggregationGroup, SealedShares, Unmasking, choose_threshold
 from online.secure_aggregation.server import recover_sum, route_shares
 
-LAYOUT = Layout((Segment(7, 12), Segment(40, 33)))
+LAYOUT = SumLayout((IntegerSegment(7, 12), IntegerSegment(40, 33)))
 
 
 class Aggregation:
     """One aggregation. values: of each member, by number; the messages of each round, likewise."""
 
-    def __init__(self, count: int, threshold: int | None = None, layout: Layout = LAYOUT, seed: int = 0) -> None:
-        self.group = Group(b"cohort 1", choose_threshold(count) if threshold is None else threshold, layout)
+    def __init__(self, count: int, threshold: int | None = None, layout: SumLayout = LAYOUT, seed: int = 0) -> None:
+        self.group = AggregationGroup(b"cohort 1", choose_threshold(count) if threshold is None else threshold, layout)
         self.clients = {number: AggregationClient(os.urandom) for number in range(1, count + 1)}
         random = np.random.default_rng(seed)
         largest = np.repeat(

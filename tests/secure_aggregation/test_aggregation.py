@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from online.secure_aggregation.errors import AggregationFailed
-from online.secure_aggregation.messages import Group, SealedShares, Unmasking, choose_threshold
+from online.secure_aggregation.messages import AggregationGroup, SealedShares, Unmasking, choose_threshold
 from tests.secure_aggregation.scene import LAYOUT, Aggregation
 
 COUNT, THRESHOLD = 5, choose_threshold(5)
@@ -147,7 +147,7 @@ def test_a_sealed_share_that_was_changed_is_noticed_by_its_receiver() -> None:
 def test_a_share_for_another_group_is_noticed() -> None:
     scene = Aggregation(COUNT, THRESHOLD)
     scene.share([1, 3, 4])
-    scene.group = Group(b"cohort 2", THRESHOLD, LAYOUT)
+    scene.group = AggregationGroup(b"cohort 2", THRESHOLD, LAYOUT)
     scene.share([2])
     with pytest.raises(AggregationFailed, match="changed on its way"):
         scene.mask([1])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from online.settings import Origin, load, load_with_origins, reveal
+from online.settings import SettingOrigin, load, load_with_origins, reveal
 
 
 @pytest.fixture(autouse=True)
@@ -35,10 +35,10 @@ def test_flags_override_the_environment_the_file_and_the_defaults(
     loaded = load_with_origins(None, port=21)
     settings, origins = loaded.settings, loaded.origins
     assert (settings.port, settings.workers, settings.retain, settings.max_batch) == (21, 12, 3, 64)
-    assert origins["port"] == Origin("flag", "--port")
-    assert origins["workers"] == Origin("environment", "ONLINE_WORKERS")
-    assert origins["retain"] == Origin("file", "online.toml")
-    assert origins["max_batch"] == Origin("default")
+    assert origins["port"] == SettingOrigin("flag", "--port")
+    assert origins["workers"] == SettingOrigin("environment", "ONLINE_WORKERS")
+    assert origins["retain"] == SettingOrigin("file", "online.toml")
+    assert origins["max_batch"] == SettingOrigin("default")
 
 
 def test_every_kind_of_value_can_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

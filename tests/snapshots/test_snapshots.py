@@ -9,12 +9,12 @@ import pytest
 
 from online.errors import BadInput, Conflict, CorruptSnapshot, NotFound, Unavailable
 from online.io.wakeup import Wakeup
-from online.models import Part
+from online.models import StatePart
 from online.snapshots import Snapshots
 from online.snapshots.labels import LabelTarget
 from online.snapshots.manifest import Manifest
 from online.snapshots.roll_back import LastRollBack
-from online.snapshots.set_aside import SetAside
+from online.snapshots.set_aside import SetAsideRecord
 
 
 @pytest.fixture
@@ -33,11 +33,11 @@ def manifest(version: int, learned_until: int, durable: bool = False, recipe: st
     )
 
 
-def state(value: float, revision: int | None = None) -> dict[str, Part]:
+def state(value: float, revision: int | None = None) -> dict[str, StatePart]:
     return {
-        "weights": Part({"w": np.full((2, 3), value, np.float32)}, serving=True),
-        "old": Part({"o": np.arange(4)}, serving=True, revision=revision),
-        "statistics": Part({"s": np.array([int(value)])}, serving=False),
+        "weights": StatePart({"w": np.full((2, 3), value, np.float32)}, serving=True),
+        "old": StatePart({"o": np.arange(4)}, serving=True, revision=revision),
+        "statistics": StatePart({"s": np.array([int(value)])}, serving=False),
     }
 
 
@@ -61,7 +61,7 @@ def test_a_learner_loads_all_parts(snapshots: Snapshots) -> None:
 
 def test_non_contiguous_tensors_are_written_correctly(snapshots: Snapshots) -> None:
     transposed = np.arange(6, dtype=np.float32).reshape(2, 3).T
-    snapshots.publisher.publish({"weights": Part({"w": transposed}, serving=True)}, manifest(1, 1))
+    snapshots.publisher.publish({"weights": StatePart({"w": transposed}, serving=True)}, manifest(1, 1))
     np.testing.assert_array_equal(snapshots.folder.load(1).parts["weights"].tensors["w"], transposed)
 
 
@@ -222,8 +222,8 @@ def test_a_concurrent_reader_sees_only_complete_versions(snapshots: Snapshots, t
     assert len(seen) > 3
 
 
-def set_aside(snapshots: Snapshots, *versions: int, live: int | None = None) -> SetAside:
-    return snapshots.aside.move(SetAside("2026-01-01", "another log", versions, 10 * versions[-1], 15), live)
+def set_aside(snapshots: Snapshots, *versions: int, live: int | None = None) -> SetAsideRecord:
+    return snapshots.aside.move(SetAsideRecord("2026-01-01", "another log", versions, 10 * versions[-1], 15), live)
 
 
 def test_versions_that_are_set_aside_are_kept_but_neither_live_nor_labelled(snapshots: Snapshots) -> None:

@@ -14,7 +14,7 @@ from online.store.conversations.turns import TURNS
 from online.store.database.meta import META
 from online.store.deletion.retention import prune_oldest
 from online.store.encoder_moves import save_encoder
-from online.store.journal_copy import Copied, JournalCopy, copy_all
+from online.store.journal_copy import CopyCounts, JournalCopy, copy_all
 from online.store.predictions import PREDICTIONS, load_predictions
 
 
@@ -70,9 +70,9 @@ def kept_positions(store: Store) -> list[str]:
     return sorted(store.read(lambda connection: list(connection.scalars(query))))
 
 
-def copy_without_deleting(store: Store, journal: JournalCopy) -> Copied:
+def copy_without_deleting(store: Store, journal: JournalCopy) -> CopyCounts:
     """Copy as a process that is killed between the commit and the deletion."""
-    copied: Copied = store.submit(journal.copy).result()
+    copied: CopyCounts = store.submit(journal.copy).result()
     return copied
 
 
@@ -171,7 +171,7 @@ def test_a_large_journal_is_copied_in_several_transactions(
 ) -> None:
     for number in range(40):
         writer.append(frame(f"{number:02}"))
-    copied = list[Copied]()
+    copied = list[CopyCounts]()
     while not copied or not copied[-1].is_complete:
         copied.append(store.submit(lambda connection: journal.copy(connection, 500)).result())
         journal.note_committed(copied[-1])

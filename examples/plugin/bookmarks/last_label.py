@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from online.models import Answer, BadExample, Candidate, Example, Options, Part, State, pack_json, unpack_json
+from online.models import Answer, BadExample, Candidate, Example, Options, State, StatePart, pack_json, unpack_json
 
 
 class LastLabel:
@@ -44,7 +44,7 @@ class LastLabel:
         return {"labels": len(self.labels)}
 
     def state(self, serving_only: bool = False) -> State:
-        return {"labels": Part({"labels": pack_json(sorted(self.labels.items()))}, serving=True)}
+        return {"labels": StatePart({"labels": pack_json(sorted(self.labels.items()))}, serving=True)}
 
     def restore(self, state: State) -> None:
         self.labels = dict(unpack_json(state["labels"].tensors["labels"]))

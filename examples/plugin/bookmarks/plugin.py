@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from online.api.routes import Router
     from online.models.kinds import KindSpec
     from online.store.database.tables import TableGroup
-    from online.store.erasure.log import Erased
+    from online.store.erasure.log import ErasedNames
 
 
 class BookmarksPlugin(Plugin):
@@ -33,7 +33,7 @@ class BookmarksPlugin(Plugin):
 
         return (BOOKMARK_TABLES,)
 
-    def forget_user(self, connection: "Connection", erased: "Erased") -> None:
+    def forget_user(self, connection: "Connection", erased: "ErasedNames") -> None:
         from bookmarks.tables import delete_bookmarks
 
         delete_bookmarks(connection, erased.model, erased.words)

@@ -2049,8 +2049,8 @@ export interface components {
              */
             alerts: components["schemas"]["SentAlert"][];
         };
-        /** Assigned */
-        Assigned: {
+        /** AssignAnswer */
+        AssignAnswer: {
             /** Ids */
             ids: string[];
             /** Assignee */
@@ -2476,6 +2476,21 @@ export interface components {
             key: string;
         };
         /**
+         * CurrentRatings
+         * @description What people say now about all answers there were, as in the usage and the repertoire.
+         */
+        CurrentRatings: {
+            /**
+             * Rated
+             * @description Ratings that stand: one for each person and answer, without what was replaced or taken back. A thumb with its reason and comment is one.
+             */
+            rated: number;
+            /** Good */
+            good: number;
+            /** Bad */
+            bad: number;
+        };
+        /**
          * CurveAnswer
          * @description How often the served answers were right, compared with baselines that see the same feedback.
          *
@@ -2558,8 +2573,8 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /** Decided */
-        Decided: {
+        /** DecideAnswer */
+        DecideAnswer: {
             /**
              * Decision
              * @description The id with which it can be undone.
@@ -3192,7 +3207,7 @@ export interface components {
             /** @description The last 100 judgements, or after a sudden fall the last 50; after a roll back, those of versions that had learned no more. Null: none. */
             recent: components["schemas"]["RatedStretch"] | null;
             lifetime: components["schemas"]["RatedStretch"] | null;
-            ratings: components["schemas"]["StandingRatings"];
+            ratings: components["schemas"]["CurrentRatings"];
             /**
              * Guessers
              * @description The same of naive guessers on those of the `recent` questions that judge them: a bad rating of another answer does not.
@@ -4011,45 +4026,6 @@ export interface components {
             /** Learned Until */
             learned_until: number;
         };
-        /** Progress */
-        Progress: {
-            /**
-             * What
-             * @description What is being done.
-             */
-            what: string;
-            /**
-             * Percent
-             * @description How much of the whole is done, over all steps.
-             */
-            percent: number;
-            /**
-             * Ahead
-             * @description How many others come before it, while it waits.
-             * @default 0
-             */
-            ahead?: number;
-            /**
-             * Done
-             * @description Events of this step that are done; null in a step without any.
-             */
-            done?: number | null;
-            /**
-             * Total
-             * @description Events of this step. An estimate, for a log whose length is not known.
-             */
-            total?: number | null;
-            /**
-             * Per Second
-             * @description Events a second, smoothed; null while that is not known.
-             */
-            per_second?: number | null;
-            /**
-             * Left S
-             * @description Seconds left, smoothed; null while that is not known.
-             */
-            left_s?: number | null;
-        };
         /**
          * QuarantineDetails
          * @description The feedback that the rollback guard set apart, from one offset to another, until an operator decides about it.
@@ -4338,7 +4314,7 @@ export interface components {
              */
             state: "waiting" | "running" | "done" | "failed";
             /** @description Of a replay that waits or runs. */
-            progress: components["schemas"]["Progress"] | null;
+            progress: components["schemas"]["ReportProgress"] | null;
             /**
              * Error
              * @description Why it failed.
@@ -4551,6 +4527,45 @@ export interface components {
             /** @description null: the page is gone. */
             finding: components["schemas"]["Finding"] | null;
         };
+        /** ReportProgress */
+        ReportProgress: {
+            /**
+             * What
+             * @description What is being done.
+             */
+            what: string;
+            /**
+             * Percent
+             * @description How much of the whole is done, over all steps.
+             */
+            percent: number;
+            /**
+             * Ahead
+             * @description How many others come before it, while it waits.
+             * @default 0
+             */
+            ahead?: number;
+            /**
+             * Done
+             * @description Events of this step that are done; null in a step without any.
+             */
+            done?: number | null;
+            /**
+             * Total
+             * @description Events of this step. An estimate, for a log whose length is not known.
+             */
+            total?: number | null;
+            /**
+             * Per Second
+             * @description Events a second, smoothed; null while that is not known.
+             */
+            per_second?: number | null;
+            /**
+             * Left S
+             * @description Seconds left, smoothed; null while that is not known.
+             */
+            left_s?: number | null;
+        };
         /**
          * ReportState
          * @description The newest report of a model's log, and the progress of the next one.
@@ -4568,7 +4583,7 @@ export interface components {
              * @description The newest offset of the log.
              */
             head: number;
-            making: components["schemas"]["Progress"] | null;
+            making: components["schemas"]["ReportProgress"] | null;
             /**
              * Failed
              * @description Why the last attempt failed, until the next attempt.
@@ -4749,21 +4764,6 @@ export interface components {
              * @constant
              */
             reason?: "gone";
-        };
-        /**
-         * StandingRatings
-         * @description What people say now about all answers there were, as in the usage and the repertoire.
-         */
-        StandingRatings: {
-            /**
-             * Rated
-             * @description Ratings that stand: one for each person and answer, without what was replaced or taken back. A thumb with its reason and comment is one.
-             */
-            rated: number;
-            /** Good */
-            good: number;
-            /** Bad */
-            bad: number;
         };
         /** Tally */
         Tally: {
@@ -5046,8 +5046,8 @@ export interface components {
             /** Asked At */
             asked_at: string;
         };
-        /** Undone */
-        Undone: {
+        /** UndoAnswer */
+        UndoAnswer: {
             /** Decision */
             decision: string;
             /** By */
@@ -5811,10 +5811,10 @@ export interface components {
             subject?: components["schemas"]["OpenWebuiSubject"] | null;
         };
         /**
-         * Score
+         * LangfuseScore
          * @description A score in Langfuse's shape, with the fields that LibreChat sends.
          */
-        Score: {
+        LangfuseScore: {
             /**
              * Id
              * @default null
@@ -12287,7 +12287,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Decided"];
+                    "application/json": components["schemas"]["DecideAnswer"];
                 };
             };
             /** @description The request is invalid; nothing was changed. */
@@ -12367,7 +12367,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Undone"];
+                    "application/json": components["schemas"]["UndoAnswer"];
                 };
             };
             /** @description The request is invalid; nothing was changed. */
@@ -12447,7 +12447,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Assigned"];
+                    "application/json": components["schemas"]["AssignAnswer"];
                 };
             };
             /** @description The request is invalid; nothing was changed. */
@@ -12527,7 +12527,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Decided"];
+                    "application/json": components["schemas"]["DecideAnswer"];
                 };
             };
             /** @description The request is invalid; nothing was changed. */
@@ -14109,7 +14109,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Score"];
+                "application/json": components["schemas"]["LangfuseScore"];
             };
         };
         responses: {

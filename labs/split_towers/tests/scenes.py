@@ -11,7 +11,7 @@ from labs.split_towers.sharded_checkpoints import load_parts, start_saving
 from labs.split_towers.stashing import StashingStage, learn_alone
 from labs.split_towers.tensor import TensorStack
 from online.models.contract import Tensors
-from online.models.tower.layout import Layout
+from online.models.tower.layout import ParameterLayout
 from online.models.tower.parallel.blocks import block_bounds, block_sizes, build_blocks
 from online.models.tower.parallel.fsdp import create_mesh
 from tests.models.tower.parallel import scenes
@@ -22,7 +22,7 @@ def engines() -> dict[str, Create]:
     return {**scenes.engines(), "tensor": create_tensor_stack}
 
 
-def create_tensor_stack(layout: Layout) -> TensorStack:
+def create_tensor_stack(layout: ParameterLayout) -> TensorStack:
     return TensorStack(layout, LEARNING, create_mesh())
 
 

@@ -69,7 +69,7 @@ class DirectRequest(PendingRequest):
     message_event = NoEvent()
 
     def __init__(
-        self, endpoint: "Endpoint", respond: Callable[["DirectRequest", bytes], None], default_headers: Headers
+        self, endpoint: "DirectEndpoint", respond: Callable[["DirectRequest", bytes], None], default_headers: Headers
     ) -> None:
         """respond: sends the whole response over the connection. default_headers: of every response of the server."""
         self.endpoint, self.respond, self.default_headers = endpoint, respond, default_headers
@@ -91,7 +91,7 @@ class DirectRequest(PendingRequest):
         self.endpoint.fail(self, error)
 
 
-class Endpoint:
+class DirectEndpoint:
     """The predict route of one model of vectors."""
 
     def __init__(self, model: ModelRuntime, direct: "DirectPredictions", access: Access) -> None:
@@ -210,7 +210,7 @@ class DirectPredictions:
         self.max_body_bytes = runtime.settings.max_body_bytes
         self.large_bytes = min(LARGE_BYTES, self.max_body_bytes)
         self.endpoints = {
-            route.path.format(model=name).encode(): Endpoint(model, self, route.access)
+            route.path.format(model=name).encode(): DirectEndpoint(model, self, route.access)
             for route in routes
             if route.takes_rows
             for name, model in runtime.models.items()

@@ -29,7 +29,7 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from online.api.http.direct import DirectPredictions, DirectRequest, Endpoint
+from online.api.http.direct import DirectEndpoint, DirectPredictions, DirectRequest
 from online.telemetry import Metrics
 
 CHECK_EVERY_S = 1.0  # how often `Connections` looks at each connection
@@ -248,7 +248,7 @@ class Connection(HttpToolsProtocol):
         ):
             self._hand_over()
 
-    def _is_awaited(self, endpoint: Endpoint) -> bool:
+    def _is_awaited(self, endpoint: DirectEndpoint) -> bool:
         """Whether the rest of a large body is to be collected here."""
         length = read_length(self.headers)
         return length is not None and endpoint.admits(self.address, self.headers, length)

@@ -183,13 +183,13 @@ def name_place(row: dict[str, Any]) -> str:
     return f"{'pinned' if row['pinned'] else 'newest'} {row['updated_at']} {row['id']}"
 
 
-def parse_place(before: str) -> store.Place:
+def parse_place(before: str) -> store.ListPosition:
     """Raises BadInput."""
     group, _, rest = before.partition(" ")
     at, _, id = rest.partition(" ")
     if group not in ("pinned", "newest") or not id:
         raise BadInput(f"before: {before[:80]!r} is not the `next` of a list of conversations")
-    return store.Place(group == "pinned", at, id)
+    return store.ListPosition(group == "pinned", at, id)
 
 
 def group_by_prediction(held: Sequence[HeldFeedbackRow]) -> dict[str, list[HeldFeedbackRow]]:

@@ -20,7 +20,7 @@ from online.api.bodies import invalid_body, read_json
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers
 from online.api.routes import Router
-from online.api.web.feedback_page import Notice, complain, render_page, thank_for
+from online.api.web.feedback_page import PageNotice, complain, render_page, thank_for
 from online.errors import BadInput, NotFound, PredictionErased
 from online.schemas.access.callers import Caller, Scope
 from online.schemas.feedback import FeedbackItem, LinkedFeedback, Receipt
@@ -105,7 +105,7 @@ async def take_form(
         item = await slots.load(model.feedback, key)
         return await render_page(request, model, prediction, caller, item, complain(error, fields), error.status)
     if given is None or held is None:
-        notice = Notice(("taken_back",)) if held else None
+        notice = PageNotice(("taken_back",)) if held else None
         return await render_page(request, model, prediction, caller, None, notice)
     await record_corrections(runtime, caller, model.spec.name, [given], [held])
     return await render_page(request, model, prediction, caller, given, thank_for(given, held))

@@ -19,13 +19,13 @@ from online.api.routes import Router
 from online.schemas.access.callers import Caller
 from online.schemas.events import Event
 from online.schemas.monitoring import CurveAnswer, DriftAnswer, HealthAnswer, JudgedAnswer, RefusedAnswer
-from online.scoring.drift_changes import Alarm, DriftChange
+from online.scoring.drift_changes import Alarm, AlarmGroup
 from online.scoring.prequential import MAX_SEGMENTS
-from online.scoring.verdict import Facts, Reason
+from online.scoring.verdict import Reason, VerdictInputs
 from online.serving.event_feed import FeedEvent
 from online.serving.model_runtime import ModelRuntime
-from online.serving.monitoring.curve import Counts, per_minute
-from online.serving.monitoring.health import Health, Ratings
+from online.serving.monitoring.curve import CurveCounts, per_minute
+from online.serving.monitoring.health import ModelHealth, Ratings
 from online.serving.monitoring.verdict_words import word_reason, word_verdict
 from online.serving.runtime import Runtime
 from online.store.feedback import load_first_time
@@ -65,7 +65,7 @@ def describe_alarm(alarm: Alarm, ratings: Ratings) -> dict[str, object]:
     return {**asdict(alarm), "noted_at": ratings.noted_at[alarm]}
 
 
-def describe_change(change: DriftChange, before: int | None, ratings: Ratings) -> dict[str, object]:
+def describe_change(change: AlarmGroup, before: int | None, ratings: Ratings) -> dict[str, object]:
     return {
         "since": change.since,
         "offset": change.offset,
@@ -100,12 +100,12 @@ async def load_ratings(model: ModelRuntime) -> UsageCounts:
     return counts
 
 
-def describe_reason(reason: Reason, facts: Facts) -> dict[str, object]:
+def describe_reason(reason: Reason, facts: VerdictInputs) -> dict[str, object]:
     sentence = word_reason(reason, facts)
     return {"code": reason.code, "level": reason.level, "sentence": sentence, "figures": dict(reason.figures)}
 
 
-def describe_health(health: Health, counts: UsageCounts) -> dict[str, object]:
+def describe_health(health: ModelHealth, counts: UsageCounts) -> dict[str, object]:
     verdict, facts, ratings = health.verdict, health.facts, health.ratings
     return {
         "status": verdict.status,
@@ -140,7 +140,7 @@ async def get_curve(
     return json_response({**curve, "head": max(head, curve["counted_until"])}, headers=live_headers(model))
 
 
-def describe_curve(counts: Counts, points: int) -> dict[str, object]:
+def describe_curve(counts: CurveCounts, points: int) -> dict[str, object]:
     return {
         "measure": "error" if counts.numbers else "right",
         "counted_until": counts.until,

@@ -16,7 +16,7 @@ from online.api.rest.report_language import VARY, LanguageDep
 from online.api.rest.reports import NOT_READY, name_file, page_response, waiting_response
 from online.api.routes import Router
 from online.errors import BadInput, NotFound
-from online.evaluation.reports.words.language import Words
+from online.evaluation.reports.words.language import LanguageWords
 from online.models import KINDS
 from online.schemas.fields import Name
 from online.schemas.reports import ColumnsAnswer, DeletedReplay, ReplayRequest, ReplaysAnswer, ReplayStatus
@@ -168,7 +168,7 @@ async def show_replay_report(runtime: RuntimeDep, id: str, language: LanguageDep
     if replay.error is not None:
         raise NotFound(f"{replay.name} could not be replayed: {replay.error}")
     if replay.progress is not None:
-        words = Words(language)
+        words = LanguageWords(language)
         return waiting_response(words("making.replay", name=replay.name), replay.progress, words)
     try:
         return await page_response(runtime.replays.page(id), language, name_file(f"replay of {replay.name}"))

@@ -32,7 +32,7 @@ from online.schemas.replies import (
     UnansweredAnswer,
 )
 from online.serving.inbox.additions import record_addition
-from online.serving.inbox.groups import Group, find_suggestions
+from online.serving.inbox.groups import ItemGroup, find_suggestions
 from online.serving.model_runtime import ModelRuntime
 from online.serving.repertoire.admission import admit_changes
 from online.serving.repertoire.importing import FileFormat, Format, PlannedLine, write_file
@@ -307,7 +307,7 @@ async def list_unanswered(model: ModelDep) -> Response:
     return json_response(content, headers=live_headers(model))
 
 
-def describe_cluster(cluster: Cluster, groups: Sequence[Group]) -> dict[str, object]:
+def describe_cluster(cluster: Cluster, groups: Sequence[ItemGroup]) -> dict[str, object]:
     """groups: the open ones of the inbox."""
     questions = [
         {"text": each.text, "predictions": each.predictions, "asked_at": each.asked_at} for each in cluster.questions

@@ -17,9 +17,9 @@ from online.api.responses import json_response, live_headers
 from online.api.rest.report_language import VARY, LanguageDep, describe_language
 from online.api.routes import Router
 from online.errors import NotFound
-from online.evaluation.reports.words.language import Words
+from online.evaluation.reports.words.language import LanguageWords
 from online.schemas.fields import Language
-from online.schemas.reports import CancelledReport, Progress, ReportState
+from online.schemas.reports import CancelledReport, ReportProgress, ReportState
 from online.serving.jobs.findings import find_translation
 from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
@@ -54,7 +54,7 @@ async def show_report(
         return await show_report(model, runtime, language, until)
     check_not_empty(name, head)
     runtime.disk.check_room()
-    words = Words(language)
+    words = LanguageWords(language)
     title = words("making.report", model=name)
     return waiting_response(title, reports.make(name).describe(), words, page, live_headers(model))
 
@@ -111,7 +111,11 @@ def check_not_empty(name: str, head: int) -> None:
 
 
 def waiting_response(
-    title: str, making: Progress, words: Words, older: Path | None = None, headers: dict[str, str] | None = None
+    title: str,
+    making: ReportProgress,
+    words: LanguageWords,
+    older: Path | None = None,
+    headers: dict[str, str] | None = None,
 ) -> Response:
     """202 and a page that reloads itself. older: the previous report, which it links to."""
     waiting = {"Retry-After": "2", "Cache-Control": "no-store", "Content-Security-Policy": STYLE_POLICY}
@@ -119,7 +123,7 @@ def waiting_response(
     return HTMLResponse(_render_waiting(title, making, words, older), 202, headers=named)
 
 
-def _render_waiting(title: str, making: Progress, words: Words, older: Path | None) -> str:
+def _render_waiting(title: str, making: ReportProgress, words: LanguageWords, older: Path | None) -> str:
     heading, link = escape(words("making", title=title)), ""
     if older:
         label = words("making.older", until=int(older.stem))
@@ -135,7 +139,7 @@ def _render_waiting(title: str, making: Progress, words: Words, older: Path | No
     )
 
 
-def describe_progress(making: Progress, words: Words) -> str:
+def describe_progress(making: ReportProgress, words: LanguageWords) -> str:
     """Return a line on how far it is: 42 %, replaying it: 4,200 of 10,000 events, 20 s left."""
     line = words("making.percent", percent=making.percent, step=words(f"step.{making.what}"))
     if making.ahead:

@@ -36,7 +36,7 @@ from online.schemas.versions import (
 )
 from online.serving.live import LiveModel
 from online.serving.model_runtime import ModelRuntime
-from online.serving.monitoring.version_changes import MAX_QUESTIONS, Change, VersionChanges
+from online.serving.monitoring.version_changes import MAX_QUESTIONS, AnswerChange, VersionChanges
 from online.snapshots.labels import SHADOW, LabelTarget
 from online.snapshots.manifest import describe_version
 from online.snapshots.roll_back import Freeze
@@ -137,7 +137,7 @@ def describe_changes(found: VersionChanges) -> dict[str, object]:
     }
 
 
-def describe_changed_answer(change: Change) -> dict[str, object]:
+def describe_changed_answer(change: AnswerChange) -> dict[str, object]:
     said = change.said
     return {
         "question": change.instance,

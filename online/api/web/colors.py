@@ -14,7 +14,7 @@ BLACK, WHITE = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Surfaces:
+class ModeColors:
     """What an accent stands beside in one mode. The stylesheet has the same colors.
 
     ink: the text on the accent. soft: the largest share of the accent in its own soft background.
@@ -25,18 +25,18 @@ class Surfaces:
     soft: float
 
 
-LIGHT = Surfaces(backgrounds=("#ffffff", "#f6f7f5"), ink="#ffffff", soft=0.16)
-DARK = Surfaces(backgrounds=("#18201c", "#101513"), ink="#0b1f18", soft=0.22)
+LIGHT = ModeColors(backgrounds=("#ffffff", "#f6f7f5"), ink="#ffffff", soft=0.16)
+DARK = ModeColors(backgrounds=("#18201c", "#101513"), ink="#0b1f18", soft=0.22)
 
 
-def derive_accent(color: str, surfaces: Surfaces) -> str:
+def derive_accent(color: str, surfaces: ModeColors) -> str:
     """The nearest mixture of the color with black or white that can be read on every surface of the mode."""
     toward = BLACK if luminance(parse(surfaces.ink)) > 0.5 else WHITE
     mixtures = (mix(parse(color), toward, step / STEPS) for step in range(STEPS + 1))
     return write(next(each for each in mixtures if is_readable(each, surfaces)))
 
 
-def is_readable(accent: Rgb, surfaces: Surfaces) -> bool:
+def is_readable(accent: Rgb, surfaces: ModeColors) -> bool:
     """Whether the accent, as it is written, has enough contrast with all that it stands beside."""
     rounded = parse(write(accent))
     backgrounds = [parse(each) for each in surfaces.backgrounds]

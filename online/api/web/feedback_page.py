@@ -38,7 +38,7 @@ MAX_CLASSES = 12  # that are offered as buttons
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RatedInput:
     """What was asked: one of the three. All are empty where it was erased. drawing: (x, y, darkness) of each cell."""
 
     text: str | None = None
@@ -47,7 +47,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class PageNotice:
     """What the page says first. says: the names of messages. given: what was written, for messages that quote it."""
 
     says: tuple[str, ...]
@@ -59,7 +59,7 @@ class Notice:
         return " ".join(messages[name].format(*self.given) for name in self.says)
 
 
-def thank_for(item: FeedbackItem, receipt: Receipt | None) -> Notice:
+def thank_for(item: FeedbackItem, receipt: Receipt | None) -> PageNotice:
     """receipt: None where the item was given earlier."""
     is_held = receipt is not None and receipt.status == "held"
     given = item.correction or item.label
@@ -67,14 +67,14 @@ def thank_for(item: FeedbackItem, receipt: Receipt | None) -> Notice:
         says = "said_corrected"
     else:
         says = "said_helped" if (item.reward or 0) >= 0.5 else "said_did_not_help"
-    return Notice((says, "held") if is_held else (says,), "warn" if is_held else "good", True, (given,))
+    return PageNotice((says, "held") if is_held else (says,), "warn" if is_held else "good", True, (given,))
 
 
-def complain(error: BadInput, fields: Mapping[str, str]) -> Notice:
+def complain(error: BadInput, fields: Mapping[str, str]) -> PageNotice:
     if isinstance(error, TextTooLong):
-        return Notice(("too_long",), "bad", given=(error.given, error.limit))
+        return PageNotice(("too_long",), "bad", given=(error.given, error.limit))
     is_empty = not any(value.strip() for value in fields.values())
-    return Notice(("empty" if is_empty else "invalid",), "bad")
+    return PageNotice(("empty" if is_empty else "invalid",), "bad")
 
 
 async def render_page(
@@ -83,7 +83,7 @@ async def render_page(
     prediction: PredictionRow,
     caller: Caller,
     item: FeedbackItem | None,
-    notice: Notice | None = None,
+    notice: PageNotice | None = None,
     status: int = 200,
 ) -> Response:
     """item: what the link holds now. caller: decides whether the page offers to teach."""
@@ -125,18 +125,18 @@ def takes_drawings(model: ModelRuntime) -> bool:
     return is_square and spec_of(model.spec.kind).task == "classification"
 
 
-def describe_input(instance: Any, is_drawing: bool) -> Question:
+def describe_input(instance: Any, is_drawing: bool) -> RatedInput:
     """instance: None where it was erased."""
     question = extract_question(instance)
     if question is None or isinstance(question, str):
-        return Question(text=question)
+        return RatedInput(text=question)
     if isinstance(question, dict):
-        return Question(rows=tuple((str(key), write_value(value)) for key, value in [*question.items()][:MAX_ROWS]))
+        return RatedInput(rows=tuple((str(key), write_value(value)) for key, value in [*question.items()][:MAX_ROWS]))
     if is_drawing and isinstance(question, list) and len(question) == DRAWING_WIDTH**2:
-        return Question(drawing=draw(question))
+        return RatedInput(drawing=draw(question))
     numbers = question if isinstance(question, list) else [question]
     more = "…" if len(numbers) > MAX_NUMBERS else ""
-    return Question(text=", ".join(map(write_value, numbers[:MAX_NUMBERS])) + more)
+    return RatedInput(text=", ".join(map(write_value, numbers[:MAX_NUMBERS])) + more)
 
 
 def draw(numbers: list[float]) -> tuple[tuple[int, int, float], ...]:

@@ -154,13 +154,13 @@ class LoadCommand:
     @contextmanager
     def open_load(self, processes: int, ray: str | None) -> "Iterator[BulkLoad[FilePiece]]":
         """A load of a new model, and the cluster that it runs on."""
-        from online.evaluation.sources.file_pieces import RowReader
+        from online.evaluation.sources.file_pieces import PieceReader
         from online.learning.parallel.bulk_load import BulkLoad
         from online.models import create, encoder_options
 
         tuned = self.workspace.tuned(str(self.options.get("encoder", "")))
         options, max_chars = encoder_options(self.spec.kind, self.options), self.workspace.settings.max_text_chars
-        read = RowReader(options, max_chars, tuned, self.profile, self.reads.columns)
+        read = PieceReader(options, max_chars, tuned, self.profile, self.reads.columns)
         with ExitStack() as stack:
             pool = self.choose_pool(stack, read, processes, ray)
             yield BulkLoad(create(self.spec.kind, self.options), read, pool, self.bad.add_all)

@@ -21,7 +21,7 @@ from online.errors import OnlineError
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.line_features import LineFeatures
 from online.evaluation.replay.model_setup import create_row_encoder, prepare_process
-from online.evaluation.replay.replay import Chunk, Replay, Span, count_read, read_chunks
+from online.evaluation.replay.replay import Chunk, Replay, ScoredSpan, count_read, read_chunks
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.replay_source import Source
@@ -37,9 +37,13 @@ class ParallelReplay:
     """Several candidates over one source. `run` may be interrupted; `results` then returns what is known so far."""
 
     def __init__(
-        self, source: Source, candidates: Sequence[CandidateSpec], span: Span | None = None, max_bad_ratio: float = 0.0
+        self,
+        source: Source,
+        candidates: Sequence[CandidateSpec],
+        span: ScoredSpan | None = None,
+        max_bad_ratio: float = 0.0,
     ) -> None:
-        self.source, self.span = source, span or Span()
+        self.source, self.span = source, span or ScoredSpan()
         self.bad, self.examples = BadLines(max_bad_ratio), 0
         self.encoder = create_row_encoder({"input": "text"}, source, source.profile) if source.input == "text" else None
         self.runners = [ReplayWorker(source, each, self.span, max_bad_ratio, self._epoch) for each in candidates]
@@ -101,7 +105,7 @@ class ParallelReplay:
 class ReplayWorker:
     """A candidate's process, as the reader sees it."""
 
-    def __init__(self, source: Source, candidate: CandidateSpec, span: Span, most: float, encoded: str) -> None:
+    def __init__(self, source: Source, candidate: CandidateSpec, span: ScoredSpan, most: float, encoded: str) -> None:
         self.candidate, self.over = candidate, False
         self.report: ReplayReport | None = None
         self.failure: str | None = None
@@ -162,7 +166,7 @@ class ReplayWorker:
 
 
 def run_worker(
-    pipe: Connection, source: Source, candidate: CandidateSpec, span: Span, most: float, encoded: str
+    pipe: Connection, source: Source, candidate: CandidateSpec, span: ScoredSpan, most: float, encoded: str
 ) -> None:
     """Run one model's process: receives chunks of lines, sends losses, and the report at the end."""
     prepare_process()

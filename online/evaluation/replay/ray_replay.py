@@ -17,7 +17,7 @@ from typing import Any
 from online.errors import BadInput, OnlineError
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.ray_cluster import check_devices, connect
-from online.evaluation.replay.replay import Span
+from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.replay_job import CachedResult, ReplayJob, identify_content
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
 from online.evaluation.replay.results_cache import ResultsFolder
@@ -40,7 +40,7 @@ def replay_on_ray(
     folder: ResultsFolder,
     sources: Sequence[Source],
     candidates: Sequence[CandidateSpec],
-    span: Span,
+    span: ScoredSpan,
     tick: Progress,
 ) -> list[LogResults]:
     """Replay every model over every log; Ctrl-C keeps what is finished.
@@ -65,7 +65,7 @@ def replay_on_ray(
     ]
 
 
-def create_jobs(source: Source, candidates: Sequence[CandidateSpec], span: Span) -> list[ReplayJob]:
+def create_jobs(source: Source, candidates: Sequence[CandidateSpec], span: ScoredSpan) -> list[ReplayJob]:
     found = source if source.path is None else replace(source, path=source.path.resolve())
     content = identify_content(found)
     return [ReplayJob(found, content, each, span) for each in candidates]

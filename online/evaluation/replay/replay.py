@@ -27,14 +27,14 @@ from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.line_features import LineFeatures
 from online.evaluation.replay.model_setup import ModelSetup
 from online.evaluation.replay.replay_report import ReplayReport
-from online.evaluation.replay.tasks import Tasks
+from online.evaluation.replay.tasks import TaskSequence
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.log_format import Line, LoggedEvent, LoggedPrediction
 from online.evaluation.sources.replay_source import Source
 from online.evaluation.sources.row_blocks import RowBlock
 from online.learning.training_state import TrainingState
 from online.models import Answer, Candidate, Model, create, parse_number
-from online.models.failures import CANNOT_LEARN, Failures, describe_error, find_failures
+from online.models.failures import CANNOT_LEARN, EstimatorFailures, describe_error, find_failures
 from online.models.kinds import ADMITTED
 from online.models.own_kinds import find_named_code
 from online.models.ranker.policies import draw_key
@@ -54,7 +54,7 @@ UPDATED_EVENTS = 32  # learned at a time: with more, solving once costs less tha
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ScoredSpan:
     """The events to score: those after `start`, up to `end`. Events up to `start` are only learned."""
 
     start: int = 0
@@ -77,7 +77,7 @@ class Replay:
         self,
         source: Source,
         candidate: CandidateSpec,
-        span: Span | None = None,
+        span: ScoredSpan | None = None,
         max_bad_ratio: float = 0.0,
         encoded: str = "",
     ) -> None:
@@ -85,7 +85,7 @@ class Replay:
 
         Raises BadInput for a kind that cannot read the source, ValueError for an unknown option.
         """
-        self.source, self.candidate, self.span = source, candidate, span or Span()
+        self.source, self.candidate, self.span = source, candidate, span or ScoredSpan()
         self.setup = ModelSetup(source, candidate)
         self.encoder = self.setup.create_encoder()
         already_encoded = self.encoder is not None and self.encoder.epoch == encoded
@@ -179,8 +179,8 @@ class Replay:
             raise BadInput(f"{at}.\n{describe_error(error)}") from error
 
     @property
-    def _failures(self) -> Failures:
-        return find_failures(self.training.model) or Failures()
+    def _failures(self) -> EstimatorFailures:
+        return find_failures(self.training.model) or EstimatorFailures()
 
     def _count_failed_examples(self) -> int:
         return sum(reason.startswith(CANNOT_LEARN) for reason in self.training.refused.values())
@@ -267,16 +267,16 @@ class Replay:
         if len(self.pending_predictions) >= CHUNK_LINES:
             self._answer()
 
-    def _test(self, tasks: Tasks, line: LoggedPrediction) -> None:
+    def _test(self, tasks: TaskSequence, line: LoggedPrediction) -> None:
         """Test on the held-out rows when a task ends, and at intervals before that."""
         if tasks.ends_before(line) or tasks.due():
             self._learn()
             tasks.test(self.training.model, ended=tasks.ends_before(line))
         tasks.begin(line)
 
-    def _tasks(self) -> Tasks:
+    def _tasks(self) -> TaskSequence:
         """Return the held-out rows of all tasks of the source."""
-        tasks, features, bad = Tasks(), LineFeatures(self.encoder), BadLines(1.0)
+        tasks, features, bad = TaskSequence(), LineFeatures(self.encoder), BadLines(1.0)
         lines = self.source.lines(bad)
         while chunk := list(islice(lines, CHUNK_LINES)):
             for line in features.of(
@@ -463,7 +463,7 @@ def list_labels(entries: Sequence[Entry]) -> Iterator[str]:
     return (each.event.label for each in entries if each.event.kind in ("label", "correction"))
 
 
-def read_chunks(source: Source, span: Span, bad: BadLines, at: Callable[[float], None]) -> Iterator[Chunk]:
+def read_chunks(source: Source, span: ScoredSpan, bad: BadLines, at: Callable[[float], None]) -> Iterator[Chunk]:
     """Yield the source in blocks of rows where it holds plain rows, else in chunks of lines."""
     if source.has_plain_rows and span.end is None:
         yield from source.blocks(bad, at)

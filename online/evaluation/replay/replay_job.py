@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import online
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.model_setup import prepare_process
-from online.evaluation.replay.replay import Replay, Span
+from online.evaluation.replay.replay import Replay, ScoredSpan
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.sources.replay_source import Source
 from online.models import find_named_code, spec_of
@@ -60,7 +60,7 @@ class ReplayJob:
     source: Source
     content: str
     candidate: CandidateSpec
-    span: Span
+    span: ScoredSpan
 
     def run(self) -> CachedResult:
         """Replay the log. Raises BadInput and ValueError as `Replay` does."""

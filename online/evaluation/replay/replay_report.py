@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from online.evaluation.replay.candidate_specs import CandidateSpec
-from online.evaluation.replay.tasks import Tasks
+from online.evaluation.replay.tasks import TaskSequence
 from online.evaluation.sources.column_profile import ColumnProfile
 from online.scoring.baseline_lead import Lead
 from online.scoring.drift_changes import Alarm
@@ -42,7 +42,7 @@ class ReplayReport:
     drift: list[Alarm]
     bad: int
     details: ScoreDetails
-    tasks: Tasks | None = None
+    tasks: TaskSequence | None = None
     contents_from: int = 0
     left_out: list[str] = field(default_factory=list)
     leads: list[Lead] = field(default_factory=list)

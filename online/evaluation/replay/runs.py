@@ -9,7 +9,7 @@ from online.evaluation.replay.baseline import is_learned_baseline
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.model_setup import prepare_process
 from online.evaluation.replay.parallel import ParallelReplay
-from online.evaluation.replay.replay import Replay, Span
+from online.evaluation.replay.replay import Replay, ScoredSpan
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
 from online.evaluation.sources.replay_source import Source
 
@@ -17,7 +17,11 @@ Progress = Callable[[str, int, int], None]  # what is being done, how far, of ho
 
 
 def replay_logs(
-    sources: Sequence[Source], candidates: Sequence[CandidateSpec], span: Span, max_bad_ratio: float, tick: Progress
+    sources: Sequence[Source],
+    candidates: Sequence[CandidateSpec],
+    span: ScoredSpan,
+    max_bad_ratio: float,
+    tick: Progress,
 ) -> list[LogResults]:
     """Replay one log after another. Ctrl-C ends the current one, and the rest is left out.
 
@@ -67,7 +71,7 @@ def describe_time_left(seconds: float, share: float, more: float = 0) -> str:
 def replay_all(
     source: Source,
     candidates: Sequence[CandidateSpec],
-    span: Span,
+    span: ScoredSpan,
     max_bad_ratio: float,
     at: Callable[[float, int], None],
 ) -> tuple[list[ReplayResult], bool]:
@@ -89,7 +93,7 @@ def replay_all(
 
 
 def replay_one(
-    source: Source, candidate: CandidateSpec, span: Span, max_bad_ratio: float, at: Callable[[float, int], None]
+    source: Source, candidate: CandidateSpec, span: ScoredSpan, max_bad_ratio: float, at: Callable[[float, int], None]
 ) -> tuple[list[ReplayResult], bool]:
     prepare_process()
     try:

@@ -21,7 +21,7 @@ TEST_EVERY = 200  # examples between tests
 
 
 @dataclass(slots=True)
-class Tasks:
+class TaskSequence:
     """The tasks of a source, and the accuracies measured on them.
 
     names: in the order in which the tasks begin. held: the held-out (features, class) of each.

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass, field
 
-from online.evaluation.reports.words.language import Words
+from online.evaluation.reports.words.language import LanguageWords
 
 
 @dataclass(slots=True)
-class Glossary:
+class ReportGlossary:
     """The terms that a page explains, in the order of their first use. count: buttons on the page, whose ids are unique."""
 
-    words: Words
+    words: LanguageWords
     used: dict[str, None] = field(default_factory=dict)
     count: int = 0
 

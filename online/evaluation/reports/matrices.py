@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from online.evaluation.bases import has_known
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.reports.remarks import describe_known_basis
-from online.evaluation.reports.words.language import Words
+from online.evaluation.reports.words.language import LanguageWords
 from online.evaluation.verdict import describe_pair
 from online.scoring.confusion import Confusion
 
@@ -14,7 +14,7 @@ MAX_WITH_SHARES = 8  # columns of a matrix whose cells also show a share
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class MatrixCell:
     """share: in percent, its shade. text: what it shows. words: what it means, for the pointer. kind: right, wrong or plain."""
 
     text: str
@@ -24,7 +24,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
+class MatrixTable:
     """across, down: what the columns and the rows are. rows: a label, and a cell for each column. points: listed below.
 
     basis: which answers it is of.
@@ -35,14 +35,14 @@ class Matrix:
     across: str
     down: str
     columns: list[str]
-    rows: list[tuple[str, list[Cell]]]
+    rows: list[tuple[str, list[MatrixCell]]]
     caption: str
     points: list[str] = field(default_factory=list)
     points_title: str = ""
     basis: str = ""
 
 
-def build_confusion_matrix(report: ReplayReport, words: Words) -> Matrix | None:
+def build_confusion_matrix(report: ReplayReport, words: LanguageWords) -> MatrixTable | None:
     """None if the model predicts no classes, or only one, or if the right one is not known of most answers."""
     confusion = report.details.confusion
     if confusion is None or confusion.class_count < 2:
@@ -65,7 +65,7 @@ def build_confusion_matrix(report: ReplayReport, words: Words) -> Matrix | None:
     caption = describe_matrix(confusion, words)
     title = words("confusion", name=report.name)
     columns = [names[place] for place in used]
-    return Matrix(
+    return MatrixTable(
         title,
         "confusion",
         words("confusion.across"),
@@ -80,8 +80,8 @@ def build_confusion_matrix(report: ReplayReport, words: Words) -> Matrix | None:
 
 
 def build_cells(
-    right: int, row: Sequence[int], names: Sequence[str], used: Sequence[int], words: Words
-) -> Iterator[Cell]:
+    right: int, row: Sequence[int], names: Sequence[str], used: Sequence[int], words: LanguageWords
+) -> Iterator[MatrixCell]:
     """right: the place of the class among the names, of which the last two stand for other classes and for no answer."""
     total, others = sum(row), len(names) - 2
     for place in used:
@@ -91,16 +91,18 @@ def build_cells(
         values: dict[str, object] = {"answer": names[place]} if key == "cell.answered" else {}
         values |= {"name": names[right], "count": count, "total": total, "share": 100 * count / total}
         shown = words.number(count, ",")
-        yield Cell(shown, round(100 * count / total), words(key, **values) if count else "", kind if count else "zero")
+        yield MatrixCell(
+            shown, round(100 * count / total), words(key, **values) if count else "", kind if count else "zero"
+        )
 
 
-def describe_matrix(confusion: Confusion, words: Words) -> str:
+def describe_matrix(confusion: Confusion, words: LanguageWords) -> str:
     classes, total = len(confusion.classes), confusion.class_count
     which = words("confusion.some", count=classes, total=total) if total > classes else words("confusion.all")
     return f"{which} {words('confusion.caption')}"
 
 
-def build_forgetting_matrix(report: ReplayReport, words: Words) -> Matrix | None:
+def build_forgetting_matrix(report: ReplayReport, words: LanguageWords) -> MatrixTable | None:
     tasks = report.tasks
     if tasks is None or len(tasks.ends) < 2:
         return None
@@ -108,7 +110,7 @@ def build_forgetting_matrix(report: ReplayReport, words: Words) -> Matrix | None
         (
             name,
             [
-                Cell(
+                MatrixCell(
                     f"{100 * value:.0f}",
                     round(100 * value),
                     words("forgetting.cell", task=task, name=name, share=value),
@@ -119,7 +121,7 @@ def build_forgetting_matrix(report: ReplayReport, words: Words) -> Matrix | None
         )
         for name, row in zip(tasks.names, tasks.matrix(), strict=False)
     ]
-    return Matrix(
+    return MatrixTable(
         words("forgetting", name=report.name),
         "tasks",
         words("forgetting.across"),

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from online.errors import BadInput
 from online.evaluation.replay.candidate_specs import CandidateSpec
-from online.evaluation.replay.replay import Span
+from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.runs import replay_one
 from online.evaluation.reports.report_page import write_report
-from online.evaluation.reports.words.language import IN_ENGLISH, Words
+from online.evaluation.reports.words.language import IN_ENGLISH, LanguageWords
 from online.evaluation.sources.log_export import LogExport
 from online.evaluation.sources.opening import open_source
 from online.settings import ModelSettings
@@ -27,7 +27,7 @@ def write_model_report(
     model: ModelSettings,
     output: Path,
     tick: Progress,
-    languages: Sequence[Words] = (IN_ENGLISH,),
+    languages: Sequence[LanguageWords] = (IN_ENGLISH,),
 ) -> int:
     """Write the page for all events so far; return the offset of the last one.
 
@@ -44,7 +44,7 @@ def write_model_report(
         results, interrupted = replay_one(
             open_source(str(log)),
             CandidateSpec(model.kind, name=model.name, baseline=True),
-            Span(),
+            ScoredSpan(),
             0.0,
             lambda share, examples: tick("replaying it", int(share * export.head), export.head),
         )

@@ -5,19 +5,19 @@ from matplotlib.axes import Axes
 
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.reports.plots import COLOURS, GREY, INK, Plot, render_svg, use_numbers
-from online.evaluation.reports.words.language import Words
+from online.evaluation.reports.words.language import LanguageWords
 
 MAX_POINTS = 800  # drawn
 BINS = 30
 MIDDLE = (0.01, 0.99)  # quantiles of the errors between which the histogram lies; the ends hold what is beyond
 
 
-def describe_kept(report: ReplayReport, words: Words) -> str:
+def describe_kept(report: ReplayReport, words: LanguageWords) -> str:
     every, kept = report.details.pairs_every, len(report.details.pairs)
     return words("plot.kept_some", every=every, count=kept) if every > 1 else words("plot.kept_all", count=kept)
 
 
-def plot_predictions(report: ReplayReport, words: Words) -> Plot | None:
+def plot_predictions(report: ReplayReport, words: LanguageWords) -> Plot | None:
     pairs = report.details.pairs
     if len(pairs) < 2:
         return None
@@ -43,7 +43,7 @@ def plot_predictions(report: ReplayReport, words: Words) -> Plot | None:
     return Plot(title, caption, render_svg(draw, f"predicted {report.name}", 3.2), columns, rows, "predicted")
 
 
-def plot_residuals(report: ReplayReport, words: Words) -> Plot | None:
+def plot_residuals(report: ReplayReport, words: LanguageWords) -> Plot | None:
     if len(report.details.pairs) < 2:
         return None
     true_N, predicted_N = np.array(report.details.pairs).T

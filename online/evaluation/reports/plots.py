@@ -22,7 +22,7 @@ from online.evaluation.bases import count_judged, count_with_probabilities
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.reports.remarks import describe_known_basis
 from online.evaluation.reports.replay_table import BASELINES
-from online.evaluation.reports.words.language import DURATIONS, Words
+from online.evaluation.reports.words.language import DURATIONS, LanguageWords
 from online.evaluation.verdict import find_best
 from online.scoring.intervals import wilson_interval
 from online.scoring.prequential import CurveSegment
@@ -109,7 +109,7 @@ class Plot:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class PlotPoint:
     """A place of a plot where the pointer reads its figures. x: on its axis."""
 
     x: float
@@ -117,7 +117,7 @@ class Stop:
 
 
 def render_svg(
-    draw: Callable[[Axes], Sequence[Stop] | None], salt: str, height: float = 2.8, width: float = HALF
+    draw: Callable[[Axes], Sequence[PlotPoint] | None], salt: str, height: float = 2.8, width: float = HALF
 ) -> str:
     """Return two SVGs whose width follows the page: of class `broad`, and of class `narrow` for phones.
 
@@ -128,7 +128,9 @@ def render_svg(
     return broad + render_one(draw, f"{salt} narrow", "narrow", NARROW, min(max(height, 2.8), 3.3))
 
 
-def render_one(draw: Callable[[Axes], Sequence[Stop] | None], salt: str, name: str, width: float, height: float) -> str:
+def render_one(
+    draw: Callable[[Axes], Sequence[PlotPoint] | None], salt: str, name: str, width: float, height: float
+) -> str:
     """name: its class."""
     with matplotlib.rc_context({"svg.hashsalt": salt}):
         figure = Figure(figsize=(width, height), layout="constrained")
@@ -153,7 +155,7 @@ def list_names(axes: Axes) -> None:
     axes.figure.legend(loc="outside upper left", ncols=2, frameon=False, fontsize=9, borderaxespad=0)
 
 
-def write_zones(axes: Axes, stops: Sequence[Stop]) -> str:
+def write_zones(axes: Axes, stops: Sequence[PlotPoint]) -> str:
     """Return a strip of SVG around each stop, up to the middle between it and the next, which says its figures.
 
     The browser shows them itself, as a report has no script.
@@ -182,13 +184,13 @@ class CommaTicks(ScalarFormatter):
         return super().__call__(x, pos).replace(".", ",")
 
 
-def use_numbers(words: Words, *axes: Axis) -> None:
+def use_numbers(words: LanguageWords, *axes: Axis) -> None:
     """Label the ticks of axes with the numbers of a language; in English they are as matplotlib writes them."""
     for each in axes if words.language != "en" else ():
         each.set_major_formatter(CommaTicks())
 
 
-def use_percents(words: Words, axis: Axis) -> None:
+def use_percents(words: LanguageWords, axis: Axis) -> None:
     axis.set_major_formatter(lambda value, _: words.number(value, ".0%"))
 
 
@@ -199,7 +201,7 @@ def use_variables(svg: str) -> str:
     return svg
 
 
-def plot_learning_curve(reports: Sequence[ReplayReport], words: Words) -> Plot | None:
+def plot_learning_curve(reports: Sequence[ReplayReport], words: LanguageWords) -> Plot | None:
     """One model has a band; of several, only the best one does, so that a change of any of them can be seen."""
     numbers = "mae" in reports[0].figures
     most = POINTS if len(reports) == 1 else SHARED_POINTS
@@ -209,7 +211,7 @@ def plot_learning_curve(reports: Sequence[ReplayReport], words: Words) -> Plot |
     best = find_best(reports)
     baselines = [name for name in BASELINES if any(stretch.counts.get(name) for stretch in curves[0])]
 
-    def draw(axes: Axes) -> list[Stop]:
+    def draw(axes: Axes) -> list[PlotPoint]:
         ends = [draw_line(axes, curves[0], name, words(f"row.{name}"), GREY, dashes=DASHES[name]) for name in baselines]
         for place, (report, curve, colour) in enumerate(zip(reports, curves, cycle_colours(), strict=False)):
             is_best = report is best
@@ -225,7 +227,8 @@ def plot_learning_curve(reports: Sequence[ReplayReport], words: Words) -> Plot |
         axes.margins(x=0.01)
         list_names(axes) if is_narrow(axes) else label_ends(axes, [end for end in ends if end is not None])
         return [
-            Stop(stretch.until, describe_stretch(stretch, reports, curves, baselines, words)) for stretch in curves[0]
+            PlotPoint(stretch.until, describe_stretch(stretch, reports, curves, baselines, words))
+            for stretch in curves[0]
         ]
 
     names = [name for name in ("model", *DASHES) if any(stretch.counts.get(name) for stretch in curves[0])]
@@ -247,7 +250,7 @@ def describe_stretch(
     reports: Sequence[ReplayReport],
     curves: Sequence[Sequence[CurveSegment]],
     baselines: Sequence[str],
-    words: Words,
+    words: LanguageWords,
 ) -> str:
     """Return a line for the end of a stretch, and one for each predictor that has a figure there."""
     spec = ".4g" if "mae" in reports[0].figures else ".1%"
@@ -378,7 +381,7 @@ def find_example(curve: Sequence[CurveSegment], offset: int) -> float:
     return float(np.interp(offset, [stretch.offset for stretch in curve], [stretch.until for stretch in curve]))
 
 
-def plot_versions(report: ReplayReport, words: Words) -> Plot | None:
+def plot_versions(report: ReplayReport, words: LanguageWords) -> Plot | None:
     """Plot the accuracy of each version that served."""
     groups = group_versions(report.details.versions)
     if len(groups) < 2:
@@ -415,7 +418,7 @@ def group_versions(versions: dict[int, tuple[int, int]], most: int = 60) -> list
     return [(group[0][0], sum(each[1] for each in group), sum(each[2] for each in group)) for group in groups]
 
 
-def plot_reliability(reports: Sequence[ReplayReport], words: Words) -> Plot | None:
+def plot_reliability(reports: Sequence[ReplayReport], words: LanguageWords) -> Plot | None:
     if not any(report.details.reliability for report in reports):
         return None
 
@@ -447,7 +450,7 @@ def plot_reliability(reports: Sequence[ReplayReport], words: Words) -> Plot | No
     return Plot(title, caption, svg, columns, rows, "calibration", basis=basis)
 
 
-def plot_rate(report: ReplayReport, words: Words) -> Plot | None:
+def plot_rate(report: ReplayReport, words: LanguageWords) -> Plot | None:
     """Plot how much feedback came in each stretch of time, if the log has times and they are more than one stretch."""
     counted = count_by_time(report.details.curve)
     if counted is None:
@@ -511,7 +514,7 @@ DATE_FORMATS = {
 DAYS = {"en": "%Y-%m-%d", "de": "%d.%m.%Y"}
 
 
-def use_dates(words: Words, axis: Axis, most: int | None = None) -> None:
+def use_dates(words: LanguageWords, axis: Axis, most: int | None = None) -> None:
     """Label the ticks of an axis with dates; in English as ISO 8601 has them. A label has no parts of a second.
 
     most: ticks; None for as many as matplotlib finds fitting.
@@ -523,12 +526,12 @@ def use_dates(words: Words, axis: Axis, most: int | None = None) -> None:
     axis.set_major_formatter(formatter)
 
 
-def describe_days(starts: Sequence[datetime], words: Words) -> str:
+def describe_days(starts: Sequence[datetime], words: LanguageWords) -> str:
     """Return the day of some times, or the first and the last one."""
     return " – ".join(dict.fromkeys(at.strftime(DAYS[words.language]) for at in (starts[0], starts[-1])))
 
 
-def plot_lateness(report: ReplayReport, words: Words) -> Plot | None:
+def plot_lateness(report: ReplayReport, words: LanguageWords) -> Plot | None:
     """Plot the freshness, if the log has the times at which events were learned."""
     known = [(stretch.until, stretch.mean(LATENESS)) for stretch in thin_curve(report.details.curve)]
     points = [(until, mean) for until, mean in known if mean is not None]
@@ -555,5 +558,5 @@ def choose_unit(longest: float) -> tuple[str, float]:
     return next(((unit, length) for unit, length in DURATIONS if longest >= length), ("ms", 0.001))
 
 
-def format_number(value: float | None, words: Words) -> str:
+def format_number(value: float | None, words: LanguageWords) -> str:
     return "" if value is None else words.number(value, ".4g")

@@ -8,7 +8,7 @@ from online.evaluation.bases import count_judged, count_known, is_by_constructio
 from online.evaluation.caveats import warn_of_gaps
 from online.evaluation.replay.baseline import NO_TEXTS, TOO_LARGE
 from online.evaluation.replay.replay_report import ReplayReport
-from online.evaluation.reports.words.language import IN_ENGLISH, Words
+from online.evaluation.reports.words.language import IN_ENGLISH, LanguageWords
 from online.evaluation.sources.bad_lines import LogGaps
 from online.evaluation.sources.column_choice import MAX_NAMED
 from online.evaluation.sources.column_profile import ColumnProfile
@@ -18,14 +18,14 @@ AS_WRITTEN = ("leading_zero", "decimal_commas", "grouped_digits", "units")
 SKIPPED = {NO_TEXTS: "skipped.texts", TOO_LARGE: "skipped.too_large"}
 
 
-def describe_left_out(columns: Sequence[str], words: Words = IN_ENGLISH) -> str:
+def describe_left_out(columns: Sequence[str], words: LanguageWords = IN_ENGLISH) -> str:
     names, more = ", ".join(columns[:MAX_NAMED]), len(columns) - MAX_NAMED
     return words.plural(
         "left_out", len(columns), names=words("and_more", names=names, count=more) if more > 0 else names
     )
 
 
-def describe_settings(reports: Sequence[ReplayReport], words: Words = IN_ENGLISH) -> Iterator[str]:
+def describe_settings(reports: Sequence[ReplayReport], words: LanguageWords = IN_ENGLISH) -> Iterator[str]:
     """Yield with which settings models were replayed: in one sentence where all have the same."""
     by_settings = dict[str, list[str]]()
     for report in reports:
@@ -52,7 +52,7 @@ def format_setting(value: Any) -> str:
     )
 
 
-def describe_columns(columns: Iterable[ColumnProfile], words: Words = IN_ENGLISH) -> Iterator[str]:
+def describe_columns(columns: Iterable[ColumnProfile], words: LanguageWords = IN_ENGLISH) -> Iterator[str]:
     """Yield a sentence on each column that is not read as it is."""
     for column in columns:
         if key := find_column_words(column):
@@ -68,26 +68,26 @@ def find_column_words(column: ColumnProfile) -> str:
     return f"column.{column.treatment}{kind}"
 
 
-def describe_skipped(reason: str, words: Words = IN_ENGLISH) -> str:
+def describe_skipped(reason: str, words: LanguageWords = IN_ENGLISH) -> str:
     """reason: one of SKIPPED, or the message of an error."""
     return words("skipped", reason=words(SKIPPED[reason]) if reason in SKIPPED else reason)
 
 
-def describe_gaps(gaps: LogGaps, words: Words) -> Iterator[str]:
+def describe_gaps(gaps: LogGaps, words: LanguageWords) -> Iterator[str]:
     """Yield what a log has twice, and what it lacks."""
     if gaps.repeated:
         yield words("repeated", count=gaps.repeated)
     yield from map(words.say, warn_of_gaps(gaps))
 
 
-def describe_basis(count: int, judged: int, words: Words) -> str:
+def describe_basis(count: int, judged: int, words: LanguageWords) -> str:
     """Return a line such as "of 185 judged answers" or "of 167 of the 185 judged answers"."""
     if count >= judged:
         return words.plural("basis.judged", judged)
     return words("basis.some", count=count, judged=judged)
 
 
-def describe_known_basis(count: int, report: ReplayReport, words: Words) -> str:
+def describe_known_basis(count: int, report: ReplayReport, words: LanguageWords) -> str:
     """Return the line of a figure of those answers alone of which the right one is known. count: how many it is of."""
     judged = count_judged(report)
     if count_known(report) < judged:
@@ -95,7 +95,7 @@ def describe_known_basis(count: int, report: ReplayReport, words: Words) -> str:
     return describe_basis(count, judged, words)
 
 
-def describe_known(report: ReplayReport, words: Words) -> Iterator[str]:
+def describe_known(report: ReplayReport, words: LanguageWords) -> Iterator[str]:
     """Yield that some figures leave out answers that were wrong, where they do and are shown."""
     judged, known = count_judged(report), count_known(report)
     if known < judged and not is_by_construction(report):

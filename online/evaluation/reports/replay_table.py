@@ -16,8 +16,8 @@ from online.evaluation.reports.remarks import (
     describe_settings,
     describe_skipped,
 )
-from online.evaluation.reports.verdict import Verdict, conclude
-from online.evaluation.reports.words.language import IN_ENGLISH, Words
+from online.evaluation.reports.verdict import VerdictText, conclude
+from online.evaluation.reports.words.language import IN_ENGLISH, LanguageWords
 from online.evaluation.sources.log_format import describe_expired
 from online.scoring.drift_changes import Alarm
 from online.scoring.score import LEARNED_BASELINE
@@ -83,7 +83,7 @@ def print_log_results(results: Sequence[ReplayResult], interrupted: bool, consol
     print_verdict(conclude(results, interrupted), console)
 
 
-def print_verdict(verdict: Verdict, console: Console) -> None:
+def print_verdict(verdict: VerdictText, console: Console) -> None:
     console.print()
     for line in verdict.warnings:
         console.print(line, style="yellow", markup=False)
@@ -115,7 +115,7 @@ class BaselineRow:
     is_partial: bool
 
 
-def find_baselines(reports: Sequence[ReplayReport], columns: Columns, words: Words) -> Iterator[BaselineRow]:
+def find_baselines(reports: Sequence[ReplayReport], columns: Columns, words: LanguageWords) -> Iterator[BaselineRow]:
     """Yield a row of each baseline. Those that do not depend on the model are the first's."""
     key, spec = columns[0]
     for name in BASELINES:
@@ -127,7 +127,7 @@ def find_baselines(reports: Sequence[ReplayReport], columns: Columns, words: Wor
             yield BaselineRow(name, words(f"row.{name}"), figure, None if count is None else int(count), is_partial)
 
 
-def describe_comparison(result: ReplayResult, champion: str, words: Words = IN_ENGLISH) -> str:
+def describe_comparison(result: ReplayResult, champion: str, words: LanguageWords = IN_ENGLISH) -> str:
     """Return a sentence on how the candidate compares with the champion."""
     comparison, names = result.comparison or {}, {"name": result.candidate.name, "champion": champion}
     if comparison["difference"] is None:

@@ -25,8 +25,8 @@ from online.evaluation.bases import (
 )
 from online.evaluation.noticed_fall import find_noticed_fall, list_begins
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
-from online.evaluation.reports.glossary import Glossary
-from online.evaluation.reports.matrices import Matrix, build_confusion_matrix, build_forgetting_matrix
+from online.evaluation.reports.glossary import ReportGlossary
+from online.evaluation.reports.matrices import MatrixTable, build_confusion_matrix, build_forgetting_matrix
 from online.evaluation.reports.number_plots import plot_predictions, plot_residuals
 from online.evaluation.reports.plots import (
     STYLE,
@@ -55,7 +55,7 @@ from online.evaluation.reports.replay_table import (
     find_baselines,
 )
 from online.evaluation.reports.verdict import conclude
-from online.evaluation.reports.words.language import IN_ENGLISH, Words
+from online.evaluation.reports.words.language import IN_ENGLISH, LanguageWords
 from online.evaluation.verdict import (
     describe_guesser,
     find_best,
@@ -117,7 +117,7 @@ class KeyFigure:
     basis: str = ""
 
 
-Section = PageTable | Plot | Matrix
+Section = PageTable | Plot | MatrixTable
 
 
 def write_report(
@@ -126,7 +126,7 @@ def write_report(
     interrupted: bool,
     path: Path,
     title: str | None = None,
-    words: Words = IN_ENGLISH,
+    words: LanguageWords = IN_ENGLISH,
 ) -> None:
     """Write the page. Raises SetupError if the file cannot be written."""
     try:
@@ -140,7 +140,7 @@ def render_page(
     source: str,
     interrupted: bool,
     title: str | None = None,
-    words: Words = IN_ENGLISH,
+    words: LanguageWords = IN_ENGLISH,
 ) -> str:
     """Return the page as HTML. source: the name of what was replayed. title: of the document, if not a replay's."""
     reports = [result.report for result in results if result.report is not None]
@@ -149,7 +149,7 @@ def render_page(
     template = environment.from_string(Path(__file__).with_name("report.html").read_text())
     with matplotlib.rc_context(STYLE):
         sections = [section for section in build_sections(results, reports, words) if section is not None]
-    glossary = Glossary(words)
+    glossary = ReportGlossary(words)
     return template.render(
         words=words,
         font=base64.b64encode(FONT.read_bytes()).decode(),
@@ -171,10 +171,10 @@ def keep_together(text: str) -> str:
 
 
 def find_kind(section: Section) -> str:
-    return {PageTable: "table", Plot: "plot", Matrix: "matrix"}[type(section)]
+    return {PageTable: "table", Plot: "plot", MatrixTable: "matrix"}[type(section)]
 
 
-def build_subtitle(reports: Sequence[ReplayReport], interrupted: bool, words: Words) -> str:
+def build_subtitle(reports: Sequence[ReplayReport], interrupted: bool, words: LanguageWords) -> str:
     if not reports:
         return words("subtitle.none")
     first = reports[0]
@@ -192,7 +192,7 @@ def build_subtitle(reports: Sequence[ReplayReport], interrupted: bool, words: Wo
 # the figures at the top
 
 
-def build_key_figures(reports: Sequence[ReplayReport], words: Words) -> Iterator[KeyFigure]:
+def build_key_figures(reports: Sequence[ReplayReport], words: LanguageWords) -> Iterator[KeyFigure]:
     judged = [report for report in reports if report.figures.get("judged")]
     if not judged:
         return
@@ -233,7 +233,7 @@ def build_key_figures(reports: Sequence[ReplayReport], words: Words) -> Iterator
 
 
 def build_sections(
-    results: Sequence[ReplayResult], reports: Sequence[ReplayReport], words: Words
+    results: Sequence[ReplayResult], reports: Sequence[ReplayReport], words: LanguageWords
 ) -> Iterator[Section | None]:
     if not reports:
         return
@@ -276,7 +276,7 @@ def build_figures_table(
     columns: Columns,
     baselines: bool,
     notes: list[str],
-    words: Words,
+    words: LanguageWords,
     count: Callable[[ReplayReport], int] | None = None,
 ) -> PageTable:
     """title: the key of its words. count: returns how many answers the figures of a model are of, shown beside them."""
@@ -291,7 +291,7 @@ def build_figures_table(
     return PageTable(words(title), heads, rows, notes, is_wide=baselines, caveats=caveats)
 
 
-def describe_caveats(report: ReplayReport, words: Words) -> Iterator[str]:
+def describe_caveats(report: ReplayReport, words: LanguageWords) -> Iterator[str]:
     """Yield what a reader must know of the figures that leave out answers, before the first of them."""
     if is_by_construction(report):
         yield words("by_construction")
@@ -299,7 +299,7 @@ def describe_caveats(report: ReplayReport, words: Words) -> Iterator[str]:
 
 
 def build_figures_row(
-    report: ReplayReport, columns: Columns, words: Words, count: Callable[[ReplayReport], int] | None
+    report: ReplayReport, columns: Columns, words: LanguageWords, count: Callable[[ReplayReport], int] | None
 ) -> PageRow:
     answers = [words.number(count(report), ",")] if count else []
     cells = [report.name, *answers, *(words.figure(find_figure(report, key), spec) for key, spec in columns)]
@@ -308,7 +308,9 @@ def build_figures_row(
     return PageRow(cells, bases=bases)
 
 
-def build_notes(results: Sequence[ReplayResult], reports: Sequence[ReplayReport], words: Words) -> Iterator[str]:
+def build_notes(
+    results: Sequence[ReplayResult], reports: Sequence[ReplayReport], words: LanguageWords
+) -> Iterator[str]:
     champion = results[0].candidate.name
     compared = (result for result in results if result.comparison is not None and result.report)
     yield from (describe_comparison(result, champion, words) for result in compared)
@@ -323,7 +325,7 @@ def build_notes(results: Sequence[ReplayResult], reports: Sequence[ReplayReport]
         yield words("users", count=len(users), share=max(users.values()) / sum(users.values()))
 
 
-def build_class_table(report: ReplayReport, words: Words) -> PageTable | None:
+def build_class_table(report: ReplayReport, words: LanguageWords) -> PageTable | None:
     """None if the right class is not known of most answers."""
     listed = sorted(report.details.labels.items(), key=lambda each: -each[1]["count"])
     rows = [
@@ -348,7 +350,7 @@ def build_class_table(report: ReplayReport, words: Words) -> PageTable | None:
     return PageTable(words("table.classes", name=report.name), columns, rows, notes, basis=basis)
 
 
-def build_alarm_table(reports: Sequence[ReplayReport], words: Words) -> PageTable | None:
+def build_alarm_table(reports: Sequence[ReplayReport], words: LanguageWords) -> PageTable | None:
     alarms = [
         (report, alarm, began)
         for report in reports
@@ -366,7 +368,7 @@ def build_alarm_table(reports: Sequence[ReplayReport], words: Words) -> PageTabl
     return PageTable(words("table.alarms"), columns, rows, notes, "drift", is_wide=True)
 
 
-def build_alarm_cells(report: ReplayReport, alarm: Alarm, began: int, words: Words) -> list[str]:
+def build_alarm_cells(report: ReplayReport, alarm: Alarm, began: int, words: LanguageWords) -> list[str]:
     """began: the event with which its change began."""
     of_inputs, numbers = alarm.what == "features", is_of_numbers(report)
     what = "alarm.features" if of_inputs else "alarm.far" if numbers else "alarm.wrong"

@@ -17,7 +17,7 @@ from online.errors import BadInput
 from online.evaluation.replay.candidate_files import collect_candidates
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.model_setup import check_candidates
-from online.evaluation.replay.replay import Span
+from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.replay_report import ReplayResult
 from online.evaluation.replay.runs import replay_all
 from online.evaluation.reports.report_page import write_report
@@ -104,7 +104,7 @@ def _replay(
     results, interrupted = replay_all(
         source,
         candidates,
-        Span(),
+        ScoredSpan(),
         request.max_bad_ratio,
         lambda share, examples: tick("replaying it", min(examples, total), total),
     )

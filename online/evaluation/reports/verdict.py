@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from online.evaluation.caveats import Remark
 from online.evaluation.replay.replay_report import ReplayResult
-from online.evaluation.reports.words.language import IN_ENGLISH, Words
+from online.evaluation.reports.words.language import IN_ENGLISH, LanguageWords
 from online.evaluation.verdict import Level, ReplayVerdict, judge_results
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class VerdictText:
     """What a replay shows, as in `ReplayVerdict`. headline: what to read first, the most urgent warning or the sentence."""
 
     level: Level
@@ -30,16 +30,19 @@ class Verdict:
 
 
 def conclude(
-    results: Sequence[ReplayResult], interrupted: bool = False, words: Words = IN_ENGLISH, names_options: bool = True
-) -> Verdict:
+    results: Sequence[ReplayResult],
+    interrupted: bool = False,
+    words: LanguageWords = IN_ENGLISH,
+    names_options: bool = True,
+) -> VerdictText:
     """Conclude from a replay. names_options: whether the advice may name options of the command line."""
     found = judge_results(results, interrupted, names_options)
     warnings, next = ([say_all(remark, words) for remark in each] for each in (found.warnings, found.next))
     failures = [words.say(reason) for reason in found.failures]
-    return Verdict(found.level, word_result(found, words), warnings, " ".join(next), failures)
+    return VerdictText(found.level, word_result(found, words), warnings, " ".join(next), failures)
 
 
-def word_result(found: ReplayVerdict, words: Words) -> str:
+def word_result(found: ReplayVerdict, words: LanguageWords) -> str:
     """Return how good the best model is, and how it compares, as one sentence."""
     said = words.say(found.figure)
     if found.rival is not None:
@@ -47,5 +50,5 @@ def word_result(found: ReplayVerdict, words: Words) -> str:
     return f"{said}; {words.say(found.guesser)}." if found.guesser is not None else f"{said}."
 
 
-def say_all(remark: Remark, words: Words) -> str:
+def say_all(remark: Remark, words: LanguageWords) -> str:
     return " ".join(map(words.say, remark))

@@ -15,14 +15,14 @@ from typing import Any
 from online.errors import BadInput
 from online.evaluation.replay.tasks import HELD_OUT_EVERY
 from online.evaluation.sources.bad_lines import BadLines
-from online.evaluation.sources.labelled_rows import Row
+from online.evaluation.sources.labelled_rows import LabelledRow
 from online.evaluation.sources.log_format import Line, LoggedEvent, LoggedPrediction
 from online.io.instants import InstantColumn
 from online.schemas.events import Entry, Event
 
 
 @dataclass(frozen=True, slots=True)
-class Delay:
+class LabelDelay:
     """When a label arrives.
 
     rows: after so many further rows. by: so many seconds later than the time in the column `at`. column: at the time in
@@ -35,7 +35,7 @@ class Delay:
     column: str = ""
 
     @classmethod
-    def parse(cls, text: str, at: str) -> "Delay":
+    def parse(cls, text: str, at: str) -> "LabelDelay":
         """Parse `48` rows, `3600s` after the time in the column `at`, or a column's name. Raises BadInput."""
         if text.isdigit():
             return cls(rows=int(text))
@@ -59,7 +59,7 @@ class Delay:
 
 
 def arrange_rows(
-    rows: Iterator[Row], delay: Delay, bad: BadLines, name: str, is_in_order: bool = True
+    rows: Iterator[LabelledRow], delay: LabelDelay, bad: BadLines, name: str, is_in_order: bool = True
 ) -> Iterator[Line]:
     """Yield a prediction for each row and an event when its label arrives.
 
@@ -67,13 +67,13 @@ def arrange_rows(
     """
     offset = 0
 
-    def number_event(row: Row) -> LoggedEvent:
+    def number_event(row: LabelledRow) -> LoggedEvent:
         nonlocal offset
         offset += 1
         return LoggedEvent(Entry(offset, build_event(row)), prediction_id=str(row.number))
 
     if not delay.at:
-        waiting = deque[Row]()
+        waiting = deque[LabelledRow]()
         for row in rows:
             yield build_prediction(row)
             waiting.append(row)
@@ -81,7 +81,7 @@ def arrange_rows(
                 yield number_event(waiting.popleft())
         yield from map(number_event, waiting)
         return
-    due: list[tuple[float, int, Row]] = []
+    due: list[tuple[float, int, LabelledRow]] = []
     timed = find_all_times(rows, delay, bad, name)
     for predicted_at, arrives_at, row in timed if is_in_order else sorted(timed, key=itemgetter(0)):
         while due and due[0][0] <= predicted_at:
@@ -92,20 +92,20 @@ def arrange_rows(
         yield number_event(heapq.heappop(due)[2])
 
 
-def build_prediction(row: Row) -> LoggedPrediction:
+def build_prediction(row: LabelledRow) -> LoggedPrediction:
     if row.reward is None:
         return LoggedPrediction(str(row.number), row.instance)
     return LoggedPrediction(str(row.number), row.instance, choice=row.label, propensity=row.propensity)
 
 
-def build_event(row: Row) -> Event:
+def build_event(row: LabelledRow) -> Event:
     if row.reward is None:
         return Event(str(row.number), "label", label=row.label)
     return Event(str(row.number), "reward", label=row.label, reward=row.reward, choice=row.label)
 
 
 def arrange_tasks(
-    rows: Iterator[Row], task_column: str, delay: Delay, bad: BadLines, name: str, is_in_order: bool = True
+    rows: Iterator[LabelledRow], task_column: str, delay: LabelDelay, bad: BadLines, name: str, is_in_order: bool = True
 ) -> Iterator[Line]:
     """Arrange rows with their tasks, and hold out one row in HELD_OUT_EVERY of each task.
 
@@ -114,7 +114,7 @@ def arrange_tasks(
     tasks, counts = dict[str, str](), Counter[str]()
     held = list[LoggedPrediction]()
 
-    def select_learned() -> Iterator[Row]:
+    def select_learned() -> Iterator[LabelledRow]:
         for row in rows:
             task = row.rest.get(task_column)
             if task in (None, ""):
@@ -149,7 +149,9 @@ def drop_column(instance: Any, column: str) -> Any:
     return {key: value for key, value in instance.items() if key != column} if isinstance(instance, dict) else instance
 
 
-def find_all_times(rows: Iterator[Row], delay: Delay, bad: BadLines, name: str) -> Iterator[tuple[float, float, Row]]:
+def find_all_times(
+    rows: Iterator[LabelledRow], delay: LabelDelay, bad: BadLines, name: str
+) -> Iterator[tuple[float, float, LabelledRow]]:
     """Yield (time of the prediction, time of the label, row) in seconds, of rows that have both."""
     asked, arrived = InstantColumn(), InstantColumn()
     for row in rows:
@@ -173,7 +175,7 @@ def parse_time(row: Mapping[str, Any], column: str, times: InstantColumn) -> flo
         raise ValueError(f"its column {column!r} holds {error}") from None
 
 
-def are_in_order(rows: Iterator[Row], delay: Delay) -> bool:
+def are_in_order(rows: Iterator[LabelledRow], delay: LabelDelay) -> bool:
     """Whether no row has an earlier time than the row before it."""
     times = (predicted_at for predicted_at, _, _ in find_all_times(rows, delay, BadLines(max_ratio=1.0), ""))
     return all(earlier <= later for earlier, later in pairwise(times))

@@ -24,7 +24,7 @@ from online.evaluation.sources.replay_source import Source
 from online.evaluation.sources.row_blocks import RowBlock, build_blocks, read_blocks, read_jsonl_columns
 from online.io.cache import cache_folder
 from online.io.records import open_bytes
-from online.learning.parallel.piece_sums import Rows
+from online.learning.parallel.piece_sums import PieceRows
 from online.models import Encoder, Example
 from online.models.encoders.factory import create_encoder
 
@@ -114,7 +114,7 @@ def find_last_line(piece: FilePiece) -> int:
 
 
 @dataclass
-class RowReader:
+class PieceReader:
     """Reads the examples of pieces. options: of the encoder, which is created by the first piece.
 
     profile, columns: what is read of the columns of a row.
@@ -136,13 +136,13 @@ class RowReader:
         created: Encoder = create_encoder(self.options, cache_folder(), 1, self.max_chars, self.tuned)
         return encode_columns(created, self.profile)
 
-    def __call__(self, piece: FilePiece) -> Rows:
+    def __call__(self, piece: FilePiece) -> PieceRows:
         bad, examples = BadLines(max_ratio=1.0), list[Example]()
         features = LineFeatures(self.encoder)
         for block in read_rows(piece, bad):
             block.instances = self.columns.of_instances(block.instances)
             examples += build_examples(piece, features.of_rows(block, bad))
-        return Rows(examples, tuple(bad.first[:MAX_SHOWN]), bad.count)
+        return PieceRows(examples, tuple(bad.first[:MAX_SHOWN]), bad.count)
 
 
 def read_rows(piece: FilePiece, bad: BadLines) -> Iterator[RowBlock]:

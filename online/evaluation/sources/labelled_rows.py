@@ -28,7 +28,7 @@ MOST_KNOWN = 1_000  # labels whose class is kept, so that it is named once
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LabelledRow:
     """An instance with its label.
 
     number: of its line. rest: the other columns, for delays and tasks. reward, propensity: for a
@@ -49,7 +49,7 @@ class Row:
 
 def read_csv(
     table: CsvTable, label: str, bad: BadLines, at: Callable[[int], None] = lambda position: None
-) -> Iterator[Row]:
+) -> Iterator[LabelledRow]:
     """at: is called at intervals with the bytes read."""
     name, style = table.path.name, table.style_of(label)
     known = dict[str, str]()  # the name of each class so far
@@ -66,7 +66,7 @@ def read_csv(
             continue
         if len(known) < MOST_KNOWN:
             known[cell] = named
-        yield Row(row.line, values, named, values)
+        yield LabelledRow(row.line, values, named, values)
 
 
 def refuse_label(name: str, label: str, columns: Sequence[str]) -> BadInput:
@@ -75,7 +75,7 @@ def refuse_label(name: str, label: str, columns: Sequence[str]) -> BadInput:
     return refused.because("log_column_missing", column=label, columns=listed)
 
 
-def read_jsonl(file: IO[str], name: str, bad: BadLines, first: int = 1) -> Iterator[Row]:
+def read_jsonl(file: IO[str], name: str, bad: BadLines, first: int = 1) -> Iterator[LabelledRow]:
     """first: the number of the first line."""
     for number, text in enumerate(file, first):
         if not text.strip():
@@ -97,21 +97,21 @@ def read_jsonl(file: IO[str], name: str, bad: BadLines, first: int = 1) -> Itera
 
 def read_parquet(
     path: Path, label: str, bad: BadLines, limits: ReadLimits, without: Collection[str] = ()
-) -> Iterator[Row]:
+) -> Iterator[LabelledRow]:
     """without: columns that are not read."""
     for number, row in enumerate(read_parquet_rows(path, open_parquet(path, limits), limits, without), 1):
         values = {key: plain_value(value) for key, value in row.items() if key != label and value is not None}
         yield from build_row(number, values, row[label], values, f"{path.name}, row {number}", bad)
 
 
-def read_dataset(name: str, bad: BadLines) -> Iterator[Row]:
+def read_dataset(name: str, bad: BadLines) -> Iterator[LabelledRow]:
     for number, (instance, label) in enumerate(open_dataset(name), 1):
         yield from build_row(number, instance, label, {}, f"{name}, example {number}", bad)
 
 
 def build_row(
     number: int, instance: Any, label: Any, rest: Mapping[str, Any], where: str, bad: BadLines
-) -> Iterator[Row]:
+) -> Iterator[LabelledRow]:
     """Yield one row, or none if its input is missing, or its label: None, an empty text or NaN."""
     if instance is None:
         bad.add(f"{where} has no input", number, "no_example")
@@ -120,7 +120,7 @@ def build_row(
     elif label in (None, "") or (isinstance(label, float) and not math.isfinite(label)):
         bad.add(f"{where} has no label, but {label!r}", number, "no_label")
     else:
-        yield Row(number, instance, name_label(label), rest)
+        yield LabelledRow(number, instance, name_label(label), rest)
 
 
 # datasets

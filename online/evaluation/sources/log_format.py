@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 
 from online.errors import BadInput
-from online.schemas.events import Entry, Target
+from online.schemas.events import Entry, RetractionTarget
 from online.settings import ModelSettings
 
 LOG_FORMAT = "online-log/3"
@@ -127,7 +127,7 @@ class LoggedEvent:
         features = event.features if self.features is None else self.features
         choice, target = event.choice if choice is None else choice, event.target
         if target is not None:
-            target = Target(target.offset, replace(target.event, features=features))
+            target = RetractionTarget(target.offset, replace(target.event, features=features))
         completed = replace(event, features=features, choice=choice, target=target)
         return Entry(self.entry.offset, completed)
 

@@ -32,7 +32,7 @@ from online.io.instants import InstantColumn
 from online.io.json_names import are_names_single, parse_for_names
 from online.models import BadExample, encoder_options, find_kind
 from online.models.example_checks import check_features
-from online.schemas.events import Entry, Event, EventKind, Scope, Target
+from online.schemas.events import Entry, Event, EventKind, RetractionTarget, Scope
 from online.settings import Drift
 
 KINDS_OF_EVENTS, SCOPES = get_args(EventKind), get_args(Scope)
@@ -211,7 +211,7 @@ class UnknownKind(ValueError):
     """An event of a kind that this release does not know."""
 
 
-class Contradiction(ValueError):
+class ContradictoryLine(ValueError):
     """A line with the id of an earlier one, and with other contents."""
 
 
@@ -241,7 +241,7 @@ def parse_event(line: LineFields, features: bytes) -> Event:
     )
 
 
-def parse_target(line: LineFields, features: bytes) -> Target:
+def parse_target(line: LineFields, features: bytes) -> RetractionTarget:
     """Return the event that a retraction takes back, whose body is JSON in a text."""
     if not isinstance(line.fields["target"], dict):
         raise line.refuse("target", "an object")
@@ -250,7 +250,7 @@ def parse_target(line: LineFields, features: bytes) -> Target:
         body = json.loads(target.text("event"))
         if not isinstance(body, dict):
             raise target.refuse("event", "an event")
-        return Target(target.whole("offset", 1), parse_event(LineFields(body, line.times), features))
+        return RetractionTarget(target.whole("offset", 1), parse_event(LineFields(body, line.times), features))
     except RecursionError:
         raise ValueError("its 'target' is nested too deeply") from None
     except ValueError as error:
@@ -283,7 +283,7 @@ class LogOrder:
         key, contents = digest(f"{name} {id}".encode()), digest(orjson.dumps(said, option=orjson.OPT_SORT_KEYS))
         before = self.contents.get(key)
         if before not in (None, contents):
-            raise Contradiction(f"gives the {name} {id!r} again, with other contents; the first one counts")
+            raise ContradictoryLine(f"gives the {name} {id!r} again, with other contents; the first one counts")
         if isinstance(line, LoggedEvent):
             self._pass(line.entry.offset, before is None)
         elif before is None:
@@ -299,7 +299,7 @@ class LogOrder:
             self.last = offset
         elif is_new:
             if offset == self.last:
-                raise Contradiction(f"has the offset {offset:,}, as another event before it; the first one counts")
+                raise ContradictoryLine(f"has the offset {offset:,}, as another event before it; the first one counts")
             raise ValueError(
                 f"has the offset {offset:,} behind {self.last:,}: events stand in the order of their offsets"
             )
@@ -345,7 +345,7 @@ def is_new(order: LogOrder, line: Line, value: Mapping[str, Any], where: str, nu
     try:
         return order.is_new(line, value)
     except ValueError as error:
-        problem = "contradiction" if isinstance(error, Contradiction) else "out_of_order"
+        problem = "contradiction" if isinstance(error, ContradictoryLine) else "out_of_order"
         raise refuse(f"{where} {error}", number, problem) from None
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from online.errors import BadInput
-from online.evaluation.sources.arrival import Delay, are_in_order
+from online.evaluation.sources.arrival import LabelDelay, are_in_order
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.column_choice import ALL_COLUMNS
 from online.evaluation.sources.column_profile import profile_columns
@@ -142,7 +142,7 @@ def _describe(name: str, reads: ReadOptions) -> Source:
     if not first and format in ("online", "jsonl"):
         raise refuse_empty(name)
     if format == "online":
-        if reads.task or reads.delay != Delay():
+        if reads.task or reads.delay != LabelDelay():
             raise BadInput(
                 f"{name} is a log: it has no tasks, and its own delays; --task and --delay are for labelled rows"
             )

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from online.evaluation.sources.arrival import Delay, arrange_rows, arrange_tasks
+from online.evaluation.sources.arrival import LabelDelay, arrange_rows, arrange_tasks
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.column_choice import ALL_COLUMNS, ColumnChoice
 from online.evaluation.sources.column_profile import NO_COLUMNS, TableProfile
-from online.evaluation.sources.labelled_rows import Row, read_csv, read_dataset, read_jsonl, read_parquet
+from online.evaluation.sources.labelled_rows import LabelledRow, read_csv, read_dataset, read_jsonl, read_parquet
 from online.evaluation.sources.log_format import Line
 from online.evaluation.sources.log_lines import read_log
 from online.evaluation.sources.row_blocks import Columns, RowBlock, build_blocks, group_rows, read_jsonl_columns
@@ -40,7 +40,7 @@ class ReadOptions:
 
     format: str = ""
     label: str = ""
-    delay: Delay = field(default_factory=Delay)
+    delay: LabelDelay = field(default_factory=LabelDelay)
     max_bad_ratio: float = 0.0
     task: str = ""
     costs: tuple[float, float] | None = None
@@ -113,7 +113,7 @@ class Source:
     @property
     def has_plain_rows(self) -> bool:
         """Whether it holds labelled rows without tasks, whose labels arrive before the next row: see `blocks`."""
-        return not self.header and not self.reads.task and self.reads.delay == Delay() and self.survey is None
+        return not self.header and not self.reads.task and self.reads.delay == LabelDelay() and self.survey is None
 
     def blocks(self, bad: BadLines, at: Callable[[float], None] = lambda share: None) -> Iterator[RowBlock]:
         """Return plain rows in order, as columns. The arguments are those of `lines`."""
@@ -140,12 +140,12 @@ class Source:
                 except ValueError:
                     bad.add(f"{self.path.name}, line {number} has features that are no table", number)
 
-    def _rows(self, bad: BadLines, at: Callable[[float], None]) -> Iterator[Row]:
+    def _rows(self, bad: BadLines, at: Callable[[float], None]) -> Iterator[LabelledRow]:
         rows = self._read_rows(bad, at)
         choice = self.reads.columns
         return (replace(row, instance=choice.of_instance(row.instance)) for row in rows) if choice else rows
 
-    def _read_rows(self, bad: BadLines, at: Callable[[float], None]) -> Iterator[Row]:
+    def _read_rows(self, bad: BadLines, at: Callable[[float], None]) -> Iterator[LabelledRow]:
         if self.path is None:
             return self._report_progress(read_dataset(self.name, bad), lambda: 0, 0, at)
         if self.format == "parquet":
@@ -157,19 +157,19 @@ class Source:
             return read_csv(self.table, self.reads.label, bad, lambda position: at(position / size))
         return self._read_lines(self.path, size, bad, at)
 
-    def _read_lines(self, path: Path, size: int, bad: BadLines, at: Callable[[float], None]) -> Iterator[Row]:
+    def _read_lines(self, path: Path, size: int, bad: BadLines, at: Callable[[float], None]) -> Iterator[LabelledRow]:
         with open_text(path, self.reads.limits) as (file, position):
             yield from self._report_progress(self._read(file, bad), position, size, at)
 
-    def _read(self, file: IO[str], bad: BadLines) -> Iterator[Row]:
+    def _read(self, file: IO[str], bad: BadLines) -> Iterator[LabelledRow]:
         if self.survey is not None:
             return decision_rows(file, self.name, self.survey, bad)
         read = read_labelled_rows if self.format == "vw" else read_jsonl
         return read(file, self.name, bad)
 
     def _report_progress(
-        self, rows: Iterator[Row], position: Callable[[], int], size: int, at: Callable[[float], None]
-    ) -> Iterator[Row]:
+        self, rows: Iterator[LabelledRow], position: Callable[[], int], size: int, at: Callable[[float], None]
+    ) -> Iterator[LabelledRow]:
         for number, row in enumerate(rows, 1):
             if number % PROGRESS_ROWS == 0:
                 at(position() / size if size else number / self.count if self.count else 0.0)

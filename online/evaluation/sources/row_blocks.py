@@ -16,7 +16,7 @@ from typing import IO, Any, TypeVar
 import orjson
 
 from online.evaluation.sources.bad_lines import BadLines
-from online.evaluation.sources.labelled_rows import Row, read_jsonl
+from online.evaluation.sources.labelled_rows import LabelledRow, read_jsonl
 from online.io.json_names import are_names_single
 from online.schemas.labels import name_label
 
@@ -72,7 +72,7 @@ class RowBlock:
 Columns = tuple[list[int], list[Any], list[str]]  # numbers of lines, instances, labels
 
 
-def group_rows(rows: Iterable[Row]) -> Iterator[Columns]:
+def group_rows(rows: Iterable[LabelledRow]) -> Iterator[Columns]:
     return (([row.number], [row.instance], [row.label]) for row in rows)
 
 

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from online.errors import BadInput
 from online.evaluation.sources.bad_lines import BadLines, parse_finite, parse_probability, roundings_of
-from online.evaluation.sources.labelled_rows import Row
+from online.evaluation.sources.labelled_rows import LabelledRow
 from online.evaluation.sources.log_format import parse_json
 from online.evaluation.sources.vw_survey import DSJSON, Survey, list_json_actions
 from online.evaluation.sources.vw_text import (
@@ -91,10 +91,10 @@ def build_decision(each: TextDecision, named_by: str) -> LoggedDecision:
     return LoggedDecision(each.number, names[each.place], each.cost, each.chance, context, candidates=candidates)
 
 
-def read_reward_rows(file: IO[str], name: str, survey: Survey, bad: BadLines) -> Iterator[Row]:
+def read_reward_rows(file: IO[str], name: str, survey: Survey, bad: BadLines) -> Iterator[LabelledRow]:
     """Yield each decision as a row: the chosen action and its reward."""
     for each in read_decisions(file, name, survey, bad, Counter()):
-        yield Row(each.number, dict(each.context), each.action, {}, survey.reward(each.value), each.propensity)
+        yield LabelledRow(each.number, dict(each.context), each.action, {}, survey.reward(each.value), each.propensity)
 
 
 def read_dsjson(

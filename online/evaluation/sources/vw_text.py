@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import IO
 
 from online.evaluation.sources.bad_lines import BadLines, parse_finite, parse_probability
-from online.evaluation.sources.labelled_rows import Row, build_row
+from online.evaluation.sources.labelled_rows import LabelledRow, build_row
 from online.schemas.labels import NUMBER, name_cell
 
 ONE_LINE, MANY_LINES = "one line", "many lines"
@@ -26,7 +26,7 @@ NO_ROW = "expected `label |features` of Vowpal Wabbit"
 Feature = float | str  # a number, or a category
 
 
-def read_labelled_rows(file: IO[str], name: str, bad: BadLines) -> Iterator[Row]:
+def read_labelled_rows(file: IO[str], name: str, bad: BadLines) -> Iterator[LabelledRow]:
     for number, text in enumerate(file, 1):
         if not text.strip():
             continue

@@ -34,14 +34,14 @@ from online.learning.encoder_tuning.text_events import (
     read_standing_events,
     read_text_events,
 )
-from online.learning.encoder_tuning.tuning import EncoderTuning, Progress, Verdict
+from online.learning.encoder_tuning.tuning import EncoderComparison, EncoderTuning, Progress
 from online.learning.gate import Gate
 from online.learning.placing import configure_device
 from online.learning.process import create_learner
 from online.learning.training_state import TrainingState
 from online.models import can_tune_encoder, encoder_options, recipe, spec_of
 from online.models.encoders import minilm
-from online.models.encoders.adapter import Tuning
+from online.models.encoders.adapter import TuningOptions
 from online.models.encoders.text import TextEncoder, with_encoder
 from online.schemas.events import Entry, Event
 from online.settings import ModelSettings
@@ -64,7 +64,7 @@ class AdaptationOutcome:
     learn yet; None: no change.
     """
 
-    verdict: Verdict | None
+    verdict: EncoderComparison | None
     version: int | None = None
     encoder: str = ""
 
@@ -91,7 +91,7 @@ class AdaptationRun:
     """
 
     def __init__(
-        self, workspace: Workspace, name: str, tuning: Tuning | None = None, rows: Sequence[tuple[str, str]] = ()
+        self, workspace: Workspace, name: str, tuning: TuningOptions | None = None, rows: Sequence[tuple[str, str]] = ()
     ) -> None:
         model = workspace.settings.model(name)
         assert model is not None, "the caller chose a configured model"
@@ -102,7 +102,7 @@ class AdaptationRun:
                 f"{name} is a {model.kind}, whose labels are replies: import them with their examples instead"
             )
         self.rows = build_row_events(rows)
-        self.workspace, self.model, self.tuning = workspace, model, tuning or Tuning()
+        self.workspace, self.model, self.tuning = workspace, model, tuning or TuningOptions()
 
     def run(self, publish: bool, tick: Progress) -> AdaptationOutcome:
         """Judge a tuned encoder. With publish, if it is better, tune on everything and adopt the result."""

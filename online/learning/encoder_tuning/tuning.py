@@ -24,7 +24,7 @@ from online.learning.encoder_tuning.text_events import TextEvent
 from online.learning.training_state import TrainingState
 from online.models import Options
 from online.models.encoders import minilm
-from online.models.encoders.adapter import FrozenLayers, Lesson, Tuning, to_tensors, tune_layers
+from online.models.encoders.adapter import FrozenLayers, TuningExample, TuningOptions, to_tensors, tune_layers
 from online.models.encoders.text import quantise
 from online.schemas.events import is_positive
 from online.store.database.values import fold_text
@@ -38,7 +38,7 @@ Progress = Callable[[str, int, int], None]  # the step, how much of it is done, 
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class EncoderComparison:
     """How the two encoders compare on the judged questions.
 
     before, after: questions answered right with the encoder in use, and with the tuned one. gained,
@@ -82,7 +82,7 @@ class Verdict:
         )
 
 
-def build_lessons(events: Sequence[TextEvent]) -> list[Lesson]:
+def build_lessons(events: Sequence[TextEvent]) -> list[TuningExample]:
     """Return one lesson for each text, from the last feedback about each class."""
     right: dict[str, str | None] = {}
     wrong: dict[str, set[str]] = {}
@@ -97,7 +97,7 @@ def build_lessons(events: Sequence[TextEvent]) -> list[Lesson]:
         else:
             against.discard(event.label)
             right[each.text] = event.label
-    return [Lesson(text, label, frozenset(wrong[text])) for text, label in right.items()]
+    return [TuningExample(text, label, frozenset(wrong[text])) for text, label in right.items()]
 
 
 def assign_fold(text: str) -> int:
@@ -116,7 +116,7 @@ class EncoderTuning:
         kind: str,
         options: Options,
         events: Sequence[TextEvent],
-        tuning: Tuning,
+        tuning: TuningOptions,
         tick: Progress = lambda what, done, of: None,
         used: Mapping[str, NDArray[np.float32]] = MappingProxyType({}),
         since: int = 0,
@@ -142,7 +142,7 @@ class EncoderTuning:
         """Encode all texts as int8 [texts, 384]; without tuned tensors, by the frozen encoder."""
         return quantise(self.lower.vectors({**self.frozen, **to_tensors(tuned)}).numpy())
 
-    def judge(self) -> Verdict:
+    def judge(self) -> EncoderComparison:
         """Tune and answer once for each fold. Raises SetupError if there are too few questions to judge."""
         taught = self._select_judged()
         if len(taught) < MIN_JUDGED:
@@ -162,7 +162,7 @@ class EncoderTuning:
             after += self._answer(rest, held, self.features(tuned))
         pairs = list(zip(before, after, strict=True))
         gained, lost = sum(new and not old for old, new in pairs), sum(old and not new for old, new in pairs)
-        return Verdict(len(pairs), sum(before), sum(after), gained, lost)
+        return EncoderComparison(len(pairs), sum(before), sum(after), gained, lost)
 
     def _select_judged(self) -> list[TextEvent]:
         """Return the feedback on texts that the encoder in use was not tuned on."""

@@ -26,8 +26,8 @@ from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
 from statistics import median
 
-from online.learning.parallel.equipment import Equipment
-from online.learning.parallel.shares import EMPTY, Share
+from online.learning.parallel.equipment import DeviceCapacity
+from online.learning.parallel.shares import EMPTY, SumShare
 from online.learning.parallel.tally import SumTally
 from online.models import Options
 from online.telemetry import log_event
@@ -46,7 +46,7 @@ Address = str | tuple[str, int]  # a path of a socket, or a host and a port
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadingState:
     """How a model reads examples at present. number: changes with it. state: packed serving parts."""
 
     model: str
@@ -60,17 +60,17 @@ class Reading:
 
 
 @dataclass(slots=True)
-class Task:
+class RangeTask:
     """A range of a model's log. started_at: when a worker got it; None: it waits."""
 
-    reading: Reading
+    reading: ReadingState
     after: int
     until: int
     started_at: float | None = None
-    share: Share | None = None
+    share: SumShare | None = None
 
 
-class Call:
+class TeamCall:
     """A worker that was called to learn a tower with the learner.
 
     equipment: what it said about itself; None until it is ready. is_over: whether it is free again, or gone.
@@ -80,7 +80,7 @@ class Call:
         self._connection: Connection | None = None
         self._begun = threading.Event()
         self._sending = threading.Lock()
-        self.equipment: Equipment | None = None
+        self.equipment: DeviceCapacity | None = None
         self.is_over = False
 
     @property
@@ -111,7 +111,7 @@ class Call:
         self._begun.set()
         try:
             while (said := connection.recv_bytes()).startswith(READY):
-                self.equipment = Equipment.unpack(said.removeprefix(READY))
+                self.equipment = DeviceCapacity.unpack(said.removeprefix(READY))
             if said != OVER:
                 raise ValueError("a worker that learns a tower says that it is ready or free, and nothing else")
         finally:
@@ -127,8 +127,8 @@ class ShareBoard:
         self._listener, self._key = Listener(address, backlog=64), key
         self.address: Address = self._listener.address  # where workers connect to; a port of 0 was replaced
         self._clock, self._changed = clock, threading.Condition()
-        self._tasks: dict[tuple[str, int], Task] = {}
-        self._calls: list[Call] = []  # for which a worker is idle
+        self._tasks: dict[tuple[str, int], RangeTask] = {}
+        self._calls: list[TeamCall] = []  # for which a worker is idle
         self._idle_count = 0
         self._times_s: list[float] = []  # of the newest shares
         self._numbers = set[int]()  # of the workers that are there
@@ -151,14 +151,14 @@ class ShareBoard:
 
     # for learners
 
-    def post(self, reading: Reading, after: int, until: int) -> None:
+    def post(self, reading: ReadingState, after: int, until: int) -> None:
         """Ask for the share of a range, once."""
         with self._changed:
             if (reading.model, after) not in self._tasks:
-                self._tasks[reading.model, after] = Task(reading, after, until)
+                self._tasks[reading.model, after] = RangeTask(reading, after, until)
                 self._changed.notify_all()
 
-    def take(self, model: str, after: int) -> Share:
+    def take(self, model: str, after: int) -> SumShare:
         """Return the share of a range that begins at an offset; an empty one if it does not come in time."""
         with self._changed:
             while (task := self._tasks.get((model, after))) is not None and task.share is None:
@@ -169,7 +169,7 @@ class ShareBoard:
             task = self._tasks.pop((model, after), None)
             return task.share if task is not None and task.share is not None else EMPTY
 
-    def _find_patience(self, task: Task) -> float:
+    def _find_patience(self, task: RangeTask) -> float:
         """The instant until which a share is waited for; of a range that no worker has, it is past."""
         if task.started_at is None:
             return -math.inf
@@ -181,11 +181,11 @@ class ShareBoard:
         with self._changed:
             self._tasks = {key: task for key, task in self._tasks.items() if key[0] != model}
 
-    def call(self, count: int) -> list[Call]:
+    def call(self, count: int) -> list[TeamCall]:
         """Call up to `count` workers that are idle now."""
         with self._changed:
             free = self._idle_count - len(self._calls)
-            calls = [Call() for _ in range(min(count, free))]
+            calls = [TeamCall() for _ in range(min(count, free))]
             self._calls += calls
             self._changed.notify_all()
             return calls
@@ -231,17 +231,17 @@ class ShareBoard:
         """Give one worker ranges for as long as it is there."""
         number = self._admit()
         known: dict[str, int] = {}
-        task: Task | None = None
+        task: RangeTask | None = None
         reason = "the learner ends"
         try:
             while (next := self._next_task()) is not None:
-                if isinstance(next, Call):
+                if isinstance(next, TeamCall):
                     next.follow(connection)
                     known.clear()
                     continue
                 task = next
                 self._send(connection, task, known)
-                self._finish(task, replace(Share.unpack(connection.recv_bytes()), worker=number))
+                self._finish(task, replace(SumShare.unpack(connection.recv_bytes()), worker=number))
         except (OSError, EOFError, ValueError) as error:
             reason = f"{type(error).__name__}: {error}"
         finally:
@@ -266,7 +266,7 @@ class ShareBoard:
             workers = len(self._numbers)
         log_event(log, "worker left", worker=number, workers=workers, reason=reason)
 
-    def _send(self, connection: Connection, task: Task, known: dict[str, int]) -> None:
+    def _send(self, connection: Connection, task: RangeTask, known: dict[str, int]) -> None:
         """Send a range, after the reading of its model unless the worker knows it."""
         reading = task.reading
         if known.get(reading.model) != reading.number:
@@ -275,7 +275,7 @@ class ShareBoard:
             known[reading.model] = reading.number
         connection.send_bytes(json.dumps({"model": reading.model, "after": task.after, "until": task.until}).encode())
 
-    def _next_task(self) -> Task | Call | None:
+    def _next_task(self) -> RangeTask | TeamCall | None:
         """Wait for a call, or a range that no worker has; None once the board is closed."""
         with self._changed:
             while not self._is_closed:
@@ -291,7 +291,7 @@ class ShareBoard:
                 self._idle_count -= 1
             return None
 
-    def _finish(self, task: Task, share: Share) -> None:
+    def _finish(self, task: RangeTask, share: SumShare) -> None:
         with self._changed:
             task.share = share
             if task.started_at is not None:

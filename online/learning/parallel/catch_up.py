@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from online.learning.parallel.board import Reading, ShareBoard
-from online.learning.parallel.shares import EMPTY, Share, pack_state
+from online.learning.parallel.board import ReadingState, ShareBoard
+from online.learning.parallel.shares import EMPTY, SumShare, pack_state
 from online.learning.parallel.tally import LEARNER, describe_shares, name_worker
 from online.models import Example, Options, Tensors
 from online.models.contract import Model
@@ -69,13 +69,13 @@ class CatchUp:
     def __init__(self, board: ShareBoard, model: str, kind: str, options: Options) -> None:
         self.board, self.name, self.kind, self.options = board, model, kind, options
         self.can_share = has_partial_sums(kind, options)
-        self._reading: Reading | None = None
+        self._reading: ReadingState | None = None
         self._number = 0  # of the newest reading
         self._epoch = ""
         self._assignment = RangeAssignment()
         self._planned_until = 0  # up to here, each range is a worker's or the learner's
         self._posted: set[int] = set()  # where ranges of workers begin
-        self.share: Share = EMPTY  # of the range that is learned now
+        self.share: SumShare = EMPTY  # of the range that is learned now
         self._counts = Counter[str]()  # of examples, since workers were asked, by who summed them
         self._given_reasons = set[str]()
 
@@ -113,7 +113,7 @@ class CatchUp:
             self.board.tally.add(self.name, by, count)
             self._counts[by] += count
 
-    def _take(self, after: int) -> Share:
+    def _take(self, after: int) -> SumShare:
         started = time.monotonic()
         share = self.board.take(self.name, after)
         self._assignment.note_share(share is not EMPTY and time.monotonic() - started < READY_S)
@@ -140,7 +140,7 @@ class CatchUp:
             self._epoch, self._planned_until, self._posted = model.feature_epoch(), 0, set()
             self._number += 1
             state = pack_state(model.state(serving_only=True))
-            self._reading = Reading(self.name, self.kind, self.options, self._number, state)
+            self._reading = ReadingState(self.name, self.kind, self.options, self._number, state)
             self._assignment = RangeAssignment()
         workers = self.board.worker_count
         self._assignment.note_workers(workers)

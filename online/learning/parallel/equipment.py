@@ -15,7 +15,7 @@ from online.models.tower.parallel.engine import free_bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Equipment:
+class DeviceCapacity:
     """type: of the device, cpu or cuda. unit: the card, or the machine of a CPU. free_bytes: that it may still use."""
 
     type: str
@@ -26,7 +26,7 @@ class Equipment:
         return json.dumps(asdict(self)).encode()
 
     @classmethod
-    def unpack(cls, data: bytes) -> "Equipment":
+    def unpack(cls, data: bytes) -> "DeviceCapacity":
         """Raises ValueError for anything else."""
         match json.loads(data):
             case {"type": str(kind), "unit": str(unit), "free_bytes": int(free)}:
@@ -34,21 +34,21 @@ class Equipment:
         raise ValueError("a worker describes its device by type, unit and free_bytes")
 
 
-def describe_device(device: torch.device) -> Equipment:
+def describe_device(device: torch.device) -> DeviceCapacity:
     """The equipment of this process, which learns towers on a device."""
     if device.type == "cuda":
         torch.cuda.empty_cache()  # what the allocator keeps for later is free too
-        return Equipment("cuda", str(torch.cuda.get_device_properties(device).uuid), free_bytes(device))
-    return Equipment(device.type, socket.gethostname(), free_bytes(device))
+        return DeviceCapacity("cuda", str(torch.cuda.get_device_properties(device).uuid), free_bytes(device))
+    return DeviceCapacity(device.type, socket.gethostname(), free_bytes(device))
 
 
-def can_join(own: Equipment, others: Sequence[Equipment], new: Equipment) -> bool:
+def can_join(own: DeviceCapacity, others: Sequence[DeviceCapacity], new: DeviceCapacity) -> bool:
     """Whether a process can learn with those that have this equipment."""
     is_taken = new.type != "cpu" and new.unit in {each.unit for each in (own, *others)}
     return new.type == own.type and not is_taken
 
 
-def share_memory(members: Sequence[Equipment]) -> list[int]:
+def share_memory(members: Sequence[DeviceCapacity]) -> list[int]:
     """The bytes that each may use, where those on one machine's CPU share its memory."""
     sharing = Counter(each.unit for each in members)
     return [each.free_bytes // sharing[each.unit] for each in members]

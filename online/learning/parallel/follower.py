@@ -30,7 +30,7 @@ from online.telemetry import log_event
 log = logging.getLogger("online.worker")
 
 
-class Follower:
+class TowerFollower:
     """One tower. leader_host: the address at which this process reached the learner."""
 
     def __init__(self, connection: Connection, header: Mapping[str, Any], leader_host: str, device: str) -> None:

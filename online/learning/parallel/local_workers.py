@@ -36,7 +36,7 @@ Clock = Callable[[], float]
 
 
 @dataclass(slots=True)
-class Place:
+class WorkerSlot:
     """One of the workers. due_at: when the next one is started in its place, while there is none."""
 
     backoff: Backoff
@@ -54,7 +54,7 @@ class LocalWorkers:
         self._where = address if isinstance(address, str) else f"{address[0]}:{address[1]}"
         self._context = multiprocessing.get_context("forkserver")
         backoffs = (Backoff(FIRST_PAUSE_S, settings.restart_max_s, HEALTHY_S) for _ in range(settings.learn_workers))
-        self._places = [Place(backoff) for backoff in backoffs]
+        self._places = [WorkerSlot(backoff) for backoff in backoffs]
         self._stop_reader, self._stop_writer = multiprocessing.Pipe(duplex=False)
         self._watcher = threading.Thread(target=self._watch, name="local workers", daemon=True)
 
@@ -101,7 +101,7 @@ class LocalWorkers:
         process.start()
         return process
 
-    def _note_death(self, place: Place, process: BaseProcess) -> None:
+    def _note_death(self, place: WorkerSlot, process: BaseProcess) -> None:
         pause_s = place.backoff.fail(self.clock() - place.started_at)
         place.process, place.due_at = None, self.clock() + pause_s
         log_event(log, "worker died", logging.WARNING, status=process.exitcode, next_start_s=round(pause_s, 1))

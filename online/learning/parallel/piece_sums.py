@@ -15,7 +15,7 @@ P_contra = TypeVar("P_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class PieceRows:
     """The examples of a piece, in order. unusable: what is wrong with other rows, as messages; the first few of a piece."""
 
     examples: list[Example]
@@ -36,7 +36,7 @@ class PieceSums:
 class ReadPiece(Protocol[P_contra]):
     """Reads the examples of a piece: the same ones in every process. It can be pickled."""
 
-    def __call__(self, piece: P_contra, /) -> Rows: ...
+    def __call__(self, piece: P_contra, /) -> PieceRows: ...
 
 
 class PieceSummer(Generic[P]):

@@ -16,7 +16,7 @@ from itertools import groupby
 from safetensors.numpy import load, save
 
 from online.learning.training_state import build_example
-from online.models import BadExample, Example, Options, Part, State, Tensors, create
+from online.models import BadExample, Example, Options, State, StatePart, Tensors, create
 from online.models.contract import join_parts, pack_json, split_parts, unpack_json
 from online.models.statistics.partial_sums import as_summing
 from online.schemas.events import Entry
@@ -26,7 +26,7 @@ PART_NAMES = "names of parts"
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class SumShare:
     """runs: the sums of each run of examples, by `digest_examples`. worker: the number of the one that computed them."""
 
     runs: Mapping[str, Tensors]
@@ -40,7 +40,7 @@ class Share:
         return save(join_parts(self.runs))
 
     @classmethod
-    def unpack(cls, data: bytes) -> "Share":
+    def unpack(cls, data: bytes) -> "SumShare":
         """Raises ValueError for data that are not a share."""
         try:
             return cls(split_parts(load(data)))
@@ -48,7 +48,7 @@ class Share:
             raise ValueError(f"a share of the log cannot be read: {error}") from None
 
 
-EMPTY = Share({})
+EMPTY = SumShare({})
 
 
 def digest_examples(examples: Sequence[Example]) -> str:
@@ -89,7 +89,7 @@ class ShareReader:
         self.stream, self.model = stream, create(kind, options)
         self.model.restore(state)
 
-    def sum_up(self, after: int, until: int) -> Share:
+    def sum_up(self, after: int, until: int) -> SumShare:
         """Sum the examples at the offsets `after` + 1 to `until`; runs that must be learned in order are left out."""
         entries = self.stream.read(after, until - after)
         found = {}
@@ -98,7 +98,7 @@ class ShareReader:
             sums = self._sum_run(examples)
             if sums is not None:
                 found[digest_examples(examples)] = sums
-        return Share(found)
+        return SumShare(found)
 
     def _sum_run(self, examples: Sequence[Example]) -> Tensors | None:
         if len(examples) < 2 or any(example.kind not in ("label", "reward", "correction") for example in examples):
@@ -119,4 +119,4 @@ def unpack_state(data: bytes) -> State:
     """The inverse of `pack_state`."""
     tensors = load(data)
     parts = split_parts(tensors)
-    return {name: Part(parts.get(name, {}), serving=True) for name in unpack_json(tensors[PART_NAMES])}
+    return {name: StatePart(parts.get(name, {}), serving=True) for name in unpack_json(tensors[PART_NAMES])}

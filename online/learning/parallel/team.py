@@ -29,7 +29,7 @@ import torch
 from torch._C._distributed_c10d import FileStore, Store, TCPStore
 
 from online.io.backoff import Backoff
-from online.learning.parallel.board import Call, ShareBoard
+from online.learning.parallel.board import ShareBoard, TeamCall
 from online.learning.parallel.equipment import can_join, describe_device, share_memory
 from online.learning.parallel.shares import pack_state
 from online.models import Answer, Example, Model, Options, State
@@ -76,8 +76,10 @@ class Team:
     ) -> None:
         self.board, self.name, self.kind, self.options, self.clock = board, name, kind, options, clock
         self.device = torch.device(first_device(device))
-        self.calls: list[Call] = []  # members of the group, then workers that prepare themselves
-        self.unfit: list[Call] = []  # workers whose device cannot learn with the learner's, held until the team stops
+        self.calls: list[TeamCall] = []  # members of the group, then workers that prepare themselves
+        self.unfit: list[
+            TeamCall
+        ] = []  # workers whose device cannot learn with the learner's, held until the team stops
         self.member_count = 0
         self.engine = DDP  # how the members hold the tower
         self._model: weakref.ref[Model] | None = None  # what the members hold too; None: there is no group
@@ -175,7 +177,7 @@ class Team:
 
     def _choose_members(self, tower: Tower) -> None:
         """Keep the workers that can learn with the learner; hold those that cannot, which would be called again."""
-        own, fitting = describe_device(self.device), list[Call]()
+        own, fitting = describe_device(self.device), list[TeamCall]()
         for call in self.calls:
             others = [each.equipment for each in fitting if each.equipment is not None]
             fits = call.equipment is not None and can_join(own, others, call.equipment)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from multiprocessing.connection import Client, Connection
 
 from online.learning.parallel.board import Address
-from online.learning.parallel.follower import Follower
-from online.learning.parallel.shares import EMPTY, Share, ShareReader, unpack_state
+from online.learning.parallel.follower import TowerFollower
+from online.learning.parallel.shares import EMPTY, ShareReader, SumShare, unpack_state
 from online.models import Options
 from online.stream.contract import Stream
 from online.telemetry import log_event
@@ -30,7 +30,7 @@ def work(address: Address, key: bytes, open_stream: OpenStream, find_device: Fin
     """
     with Client(address, authkey=key) as connection:
         log_event(log, "joined", address=str(address))
-        worker = Worker(open_stream, "127.0.0.1" if isinstance(address, str) else address[0], find_device)
+        worker = ShareWorker(open_stream, "127.0.0.1" if isinstance(address, str) else address[0], find_device)
         try:
             while True:
                 worker.answer(connection)
@@ -41,7 +41,7 @@ def work(address: Address, key: bytes, open_stream: OpenStream, find_device: Fin
     return worker.count
 
 
-class Worker:
+class ShareWorker:
     """The readers of all models that were asked for. count: ranges that were answered."""
 
     def __init__(self, open_stream: OpenStream, leader_host: str, find_device: FindDevice) -> None:
@@ -53,7 +53,7 @@ class Worker:
         """Take one message, and do what it asks for."""
         message = json.loads(connection.recv_bytes())
         if "mirror" in message:
-            Follower(connection, message, self._leader_host, self._find_device(message["place"])).follow()
+            TowerFollower(connection, message, self._leader_host, self._find_device(message["place"])).follow()
         elif "kind" in message:
             self._read_as(message, connection.recv_bytes())
         else:
@@ -66,7 +66,7 @@ class Worker:
         self._close(name)
         self._readers[name] = ShareReader(kind, options, self._open_stream(name, options), unpack_state(state))
 
-    def _sum_up(self, name: str, after: int, until: int) -> Share:
+    def _sum_up(self, name: str, after: int, until: int) -> SumShare:
         """The share of a range; an empty one after any error, so that the learner learns it itself, and meets the cause."""
         started = time.perf_counter()
         try:

@@ -66,7 +66,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, torch.OutOfMemoryError)
 
 
-class LeastDoesNotFit(Exception):
+class SmallestBatchTooLarge(Exception):
     """Not even few rows at once fit into a device's memory. done: the rows before them, which are done."""
 
     def __init__(self, reason: str, done: int) -> None:
@@ -100,7 +100,7 @@ def run_in_pieces(work: Callable[[int, int], None], count: int, size: PieceSize,
             work(done, stop)
         except torch.OutOfMemoryError as error:
             if not size.shrink(stop - done):
-                raise LeastDoesNotFit(first_line(error), done) from error
+                raise SmallestBatchTooLarge(first_line(error), done) from error
             note_fallback(what, device, f"with {size.rows} rows at once", error)
         else:
             done = stop

@@ -28,7 +28,7 @@ def prefetch(arrays: Iterable[NDArray[Any]], device: str) -> Iterator["Tensor"]:
     The arrays have one data type. A tensor is the caller's: no later one overwrites it. Raises torch.OutOfMemoryError.
     """
     transfer = Transfer(device)
-    following: Sent | None = None
+    following: TensorTransfer | None = None
     for array in arrays:
         present, following = following, transfer.start(array)
         if present is not None:
@@ -37,7 +37,7 @@ def prefetch(arrays: Iterable[NDArray[Any]], device: str) -> Iterator["Tensor"]:
         yield transfer.receive(following)
 
 
-class Sent(NamedTuple):
+class TensorTransfer(NamedTuple):
     """A tensor that is on its way, and the event after which it has arrived; None: it has."""
 
     tensor: "Tensor"
@@ -55,18 +55,18 @@ class Transfer:
         self.copied: list[Any] = [None] * BUFFERS  # an event for each buffer: its last copy is over
         self.place = 0
 
-    def start(self, array: NDArray[Any]) -> Sent:
+    def start(self, array: NDArray[Any]) -> TensorTransfer:
         """Begin to copy an array. The tensor may be used once `receive` has returned it."""
         self.place = (self.place + 1) % BUFFERS
         if self.copied[self.place] is not None:
             self.copied[self.place].synchronize()
         staged = self._stage(np.ascontiguousarray(array))
         if self.stream is None:
-            return Sent(staged.to(self.device, copy=True), None)
+            return TensorTransfer(staged.to(self.device, copy=True), None)
         with torch.cuda.stream(self.stream):
             sent = staged.to(self.device, non_blocking=True)
             arrived = self.copied[self.place] = self.stream.record_event()
-        return Sent(sent, arrived)
+        return TensorTransfer(sent, arrived)
 
     def _stage(self, array: NDArray[Any]) -> "Tensor":
         """The array in the present buffer, which is replaced by a larger one if it is too small."""
@@ -76,7 +76,7 @@ class Transfer:
             self.buffers[self.place] = buffer
         return buffer[: given.numel()].view(given.shape).copy_(given)
 
-    def receive(self, sent: Sent) -> "Tensor":
+    def receive(self, sent: TensorTransfer) -> "Tensor":
         """The tensor. What is computed from now on begins after it has arrived."""
         if sent.arrived is not None:
             present = torch.cuda.current_stream(self.device)

@@ -1,6 +1,6 @@
 """Learning and answering on one device: who goes first, and for how long the learner may keep it.
 
-    learner   short turns (`Quantum`), each finished before the next one begins; a stream of low priority
+    learner   short turns (`LearningQuantum`), each finished before the next one begins; a stream of low priority
     serving   a stream of high priority: its kernels go before those that wait
     the CPU   the same turns; no streams
 
@@ -71,7 +71,7 @@ def finish_work(device: str) -> None:
     os.sched_yield()
 
 
-class Quantum:
+class LearningQuantum:
     """How many events the learner may take at once, so that a turn lasts about `limit_ms` at most.
 
     The number never decides what is learned: any batches leave the same state.

@@ -39,7 +39,7 @@ Weights = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class TuningExample:
     """A text with its class, if known, and the classes it was rejected for.
 
     Without either, the text is only held in place.
@@ -51,7 +51,7 @@ class Lesson:
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class TuningOptions:
     """How to tune.
 
     rank 0: all weights of the last `layers` instead of LoRA. distil: weight of the distillation loss,
@@ -198,7 +198,7 @@ def group_by_length(sequences: Sequence[Sequence[int]] | Sequence[Tensor], most:
 class TrainedChange:
     """The trained change of the last layers: LoRA factors of their matrices or, for rank 0, all tensors."""
 
-    def __init__(self, weights: Weights, tuning: Tuning) -> None:
+    def __init__(self, weights: Weights, tuning: TuningOptions) -> None:
         self.weights = weights
         names = [f"encoder.layer.{index}" for index in range(LAYERS - tuning.layers, LAYERS)]
         self.down: dict[str, Tensor] = {}  # [rank, in]
@@ -228,8 +228,8 @@ class TrainedChange:
 def tune_layers(
     weights: Weights,
     lower: FrozenLayers,
-    lessons: Sequence[Lesson],
-    tuning: Tuning,
+    lessons: Sequence[TuningExample],
+    tuning: TuningOptions,
     tick: Callable[[int, int, float], None] = lambda step, steps, loss: None,
 ) -> dict[str, NDArray[np.float32]]:
     """The tuned tensors of the last layers. `lower` holds the lessons' texts, in their order.
@@ -254,7 +254,7 @@ def tune_layers(
     return {name: tensor.detach().numpy().copy() for name, tensor in change.changed().items()}
 
 
-def draw_batches(lessons: Sequence[Lesson], tuning: Tuning) -> Iterator[list[int]]:
+def draw_batches(lessons: Sequence[TuningExample], tuning: TuningOptions) -> Iterator[list[int]]:
     """Indices of lessons.
 
     In each epoch every lesson once, with a partner of its class and of each rejected one.
@@ -276,7 +276,7 @@ def draw_batches(lessons: Sequence[Lesson], tuning: Tuning) -> Iterator[list[int
             yield list(chosen)
 
 
-def contrastive_loss(unit_BD: Tensor, lessons: Sequence[Lesson], temperature: float) -> Tensor:
+def contrastive_loss(unit_BD: Tensor, lessons: Sequence[TuningExample], temperature: float) -> Tensor:
     """Mean over texts and their partners of -log(e^s+ / (e^s+ + sum e^s-)), s = cosine / temperature.
 
     A text that was rejected for a class and has no partner is compared with NEUTRAL_COSINE instead.
@@ -292,7 +292,7 @@ def contrastive_loss(unit_BD: Tensor, lessons: Sequence[Lesson], temperature: fl
     return (paired + lone) / ((counts_B > 0) | lone_B).sum().clamp(min=1)
 
 
-def pair_relations(lessons: Sequence[Lesson]) -> tuple[Tensor, Tensor]:
+def pair_relations(lessons: Sequence[TuningExample]) -> tuple[Tensor, Tensor]:
     """Two masks, bool [B, B]: pairs known to share a class, and pairs known not to."""
     labels = sorted({lesson.label for lesson in lessons if lesson.label is not None})
     number = {label: place for place, label in enumerate(labels)}

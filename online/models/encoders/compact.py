@@ -24,7 +24,7 @@ IN_USE_NS = 600 * 10**9  # files used so recently are not deleted: a request may
 VERSION = 1  # part of the epoch and of the file's name: increase it when weights are rounded otherwise
 
 
-class CompactGraph(minilm.Graph):
+class CompactGraph(minilm.GraphBuilder):
     """Stores matrices in int8. Each output of a linear layer, and each row of an embedding, has its own scale."""
 
     def weight(self, name: str, transpose: bool = False) -> str:

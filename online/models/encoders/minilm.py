@@ -90,7 +90,7 @@ def tokenizer() -> "Tokenizer":
     return tokenizer
 
 
-class Graph:
+class GraphBuilder:
     """Collects nodes and constants. Each method appends an operation and returns its output's name."""
 
     def __init__(self, weights: dict[str, np.ndarray]) -> None:
@@ -154,7 +154,7 @@ class Graph:
         return self.pool(x)
 
 
-def build_graph(weights: dict[str, np.ndarray], create: type[Graph] = Graph) -> onnx.ModelProto:
+def build_graph(weights: dict[str, np.ndarray], create: type[GraphBuilder] = GraphBuilder) -> onnx.ModelProto:
     """The network as an ONNX model: `ids` int64 [B, T] -> `vectors` float32 [B, 384]."""
     graph = create(weights)
     graph.nodes.append(helper.make_node("Identity", [graph.encode("ids")], ["vectors"]))

@@ -35,7 +35,7 @@ NEAR = 8.0  # spreads of the numbers within which they continue a range
 REACH = 120  # quanta from the centre of such a band to the end of that range
 
 
-class Range(NamedTuple):
+class ColumnRange(NamedTuple):
     """What a column or a band reads: the numbers from low to high."""
 
     low: float
@@ -43,7 +43,7 @@ class Range(NamedTuple):
     exponent: int
 
     @classmethod
-    def of(cls, column: Column) -> "Range":
+    def of(cls, column: Column) -> "ColumnRange":
         return cls(*column.find_ends(), column.exponent)
 
     def holds(self, low: float, high: float) -> bool:
@@ -53,7 +53,7 @@ class Range(NamedTuple):
         return max(self.low - value, value - self.high, 0.0)
 
 
-class Run(NamedTuple):
+class NumberRun(NamedTuple):
     """Numbers in a row that lie near each other. start: the first offset. size: how many there are."""
 
     start: int
@@ -74,11 +74,11 @@ class RangeWatch:
         self.outside: dict[str, list[list[float]]] = {}
         self.block = -1
         self.extents: dict[str, list[float]] = {}
-        self.runs: dict[str, Run] = {}
+        self.runs: dict[str, NumberRun] = {}
         self._pending: list[Floats] = []  # rows of the present block that `extents` do not know yet
         self._names: list[str] = []
         self._known: tuple[Columns | None, int] = (None, 0)
-        self._ranges: dict[str, list[Range]] = {}
+        self._ranges: dict[str, list[ColumnRange]] = {}
         self._low_N = self._high_N = np.zeros(0)
 
     def observe(self, columns: Columns, offsets: Sequence[int], values_BN: Floats) -> tuple[int, list[Column]]:
@@ -148,7 +148,10 @@ class RangeWatch:
         self._fold()
         self._known, self._names = (columns, len(columns.columns)), [column.name for column in columns.numbers]
         self._ranges = {
-            column.name: [Range.of(column), *(Range.of(band) for _, band in columns.bands.get(column.name, ()))]
+            column.name: [
+                ColumnRange.of(column),
+                *(ColumnRange.of(band) for _, band in columns.bands.get(column.name, ())),
+            ]
             for column in columns.numbers
         }
         self._low_N = np.array([ranges[0].low for ranges in self._ranges.values()])
@@ -229,13 +232,13 @@ class RangeWatch:
                 del self.runs[name]
         return found
 
-    def _continue(self, name: str, start: int, count: int, low: float, high: float) -> Run | None:
+    def _continue(self, name: str, start: int, count: int, low: float, high: float) -> NumberRun | None:
         """The run of a column with the numbers of one more block; None if they are not near each other."""
         run = self.runs.pop(name, None)
         if run is not None and self._is_narrow(name, min(low, run.low), max(high, run.high)):
-            self.runs[name] = Run(run.start, run.size + count, min(low, run.low), max(high, run.high))
+            self.runs[name] = NumberRun(run.start, run.size + count, min(low, run.low), max(high, run.high))
         elif self._is_narrow(name, low, high):
-            self.runs[name] = Run(start, count, low, high)
+            self.runs[name] = NumberRun(start, count, low, high)
         return self.runs.get(name)
 
     def _is_narrow(self, name: str, low: float, high: float) -> bool:
@@ -258,7 +261,7 @@ class RangeWatch:
         if not memory:
             return
         self.outside, self.block, self.begins = memory["outside"], memory["block"], memory.get("begins", [])
-        self.extents, self.runs = memory["extents"], {name: Run(*run) for name, run in memory["runs"].items()}
+        self.extents, self.runs = memory["extents"], {name: NumberRun(*run) for name, run in memory["runs"].items()}
 
 
 def cut_into_blocks(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -270,7 +273,7 @@ def cut_into_blocks(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def fit_finer(name: str, run: Run) -> Column:
+def fit_finer(name: str, run: NumberRun) -> Column:
     middle = run.low + (run.high - run.low) / 2
     column = Column.fit(name, [run.low, middle, run.high])
     return Column(name, True, column.exponent, column.centre, True)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from online.models.contributions import LARGEST
 from online.secure_aggregation.errors import AggregationFailed
-from online.secure_aggregation.layout import Layout, fit_segment
+from online.secure_aggregation.layout import SumLayout, fit_segment
 
 Tensors = Mapping[str, NDArray[Any]]
 
@@ -51,9 +51,9 @@ class SumLimits:
         return (LARGEST**2 if self.mean_square is None else self.mean_square) * self.examples
 
 
-def choose_layout(class_count: int, width: int, limits: SumLimits) -> Layout:
+def choose_layout(class_count: int, width: int, limits: SumLimits) -> SumLayout:
     """The layout for sums of C classes and D features."""
-    return Layout(
+    return SumLayout(
         (
             fit_segment(2 * class_count, limits.examples),
             fit_segment(class_count * width, LARGEST * limits.of_class),
@@ -64,7 +64,7 @@ def choose_layout(class_count: int, width: int, limits: SumLimits) -> Layout:
     )
 
 
-def count_file_bytes(layout: Layout) -> int:
+def count_file_bytes(layout: SumLayout) -> int:
     """The most bytes of the tensors of the total in a file of sums, which have whole bytes."""
     counts, positives, negatives, squares, products = layout.segments
     tensors = ((counts,), (positives, negatives), (squares, products))

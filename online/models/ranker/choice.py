@@ -30,8 +30,8 @@ from online.models.ranker.corrections import (
     redirect,
 )
 from online.models.ranker.exemplars import (
+    ChoiceExplanation,
     ExemplarIndex,
-    Explanation,
     ScoreBreakdown,
     compute_evidence,
     find_nearest_rated,
@@ -214,11 +214,11 @@ class ReplyChooser:
         is_unlikely = chance < options["min_chance"] or familiarity < options["abstain_below"]
         return bool(is_unlikely or lead < options["abstain_margin"])
 
-    def explain(self, features: bytes, given: str | None, count: int) -> Explanation:
+    def explain(self, features: bytes, given: str | None, count: int) -> ChoiceExplanation:
         """Explain a choice by the scores of `count` replies, `given` first, and `count` rated neighbours."""
         weights, neighbours = self.weights, self.neighbours
         if not self.replies:
-            return Explanation(None, [], [])
+            return ChoiceExplanation(None, [], [])
         x_QD = stack_features([features])
         sums_R = (x_QD.astype(np.float32) @ weights.matrix + weights.bias)[0]
         unit_QD = normalise_rows(x_QD)
@@ -239,7 +239,7 @@ class ReplyChooser:
             ScoreBreakdown(ids[r], self.replies[r].text, *(float(term_R[r]) for term_R in terms)) for r in shown
         ]
         nearest = find_nearest_rated(cosine_E, neighbours, ids, count)
-        return Explanation(self._settled(cosine_E), breakdowns, nearest)
+        return ChoiceExplanation(self._settled(cosine_E), breakdowns, nearest)
 
     def find_settled(self, questions: Sequence[bytes]) -> list[str | None]:
         """For each question, the active reply that the latest verdicts on it ask for."""

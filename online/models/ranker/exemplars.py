@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.contract import Example, Part, Scope, Tensors, new_revision
+from online.models.contract import Example, Scope, StatePart, Tensors, new_revision
 from online.models.encoders.text import TEXT_WIDTH
 
 SAME_QUESTION = 0.999  # cosine from which two questions count as the same
@@ -67,7 +67,7 @@ class Exemplars:
         self.chunks: dict[int, dict[int, Exemplar]] = {}
         self.taught: dict[int, Exemplar] = {}  # by offset; with `rated`, all exemplars
         self.rated: dict[int, Exemplar] = {}
-        self._parts: dict[int, Part] = {}  # parts of chunks that have not changed since
+        self._parts: dict[int, StatePart] = {}  # parts of chunks that have not changed since
 
     @property
     def count(self) -> int:
@@ -97,10 +97,10 @@ class Exemplars:
         kind = self.rated or self.taught
         return kind[min(kind)]
 
-    def parts(self) -> dict[str, Part]:
+    def parts(self) -> dict[str, StatePart]:
         return {f"exemplars-{chunk}": self._part(chunk) for chunk in sorted(self.chunks)}
 
-    def _part(self, chunk: int) -> Part:
+    def _part(self, chunk: int) -> StatePart:
         if chunk not in self._parts:
             rows = [self.chunks[chunk][offset] for offset in sorted(self.chunks[chunk])]
             tensors: Tensors = {
@@ -112,7 +112,7 @@ class Exemplars:
                 "thumb": np.array([row.thumb for row in rows], np.bool_),
                 **build_scope_columns(rows),
             }
-            self._parts[chunk] = Part(tensors, serving=True, revision=new_revision())
+            self._parts[chunk] = StatePart(tensors, serving=True, revision=new_revision())
         return self._parts[chunk]
 
 
@@ -134,7 +134,7 @@ class ExemplarIndex:
     standing_R: NDArray[np.float64]
 
     @classmethod
-    def of(cls, parts: Sequence[Part], replies: int) -> "ExemplarIndex":
+    def of(cls, parts: Sequence[StatePart], replies: int) -> "ExemplarIndex":
         def joined(name: str, kind: Any) -> NDArray[Any]:
             columns = (part.tensors[name] if name in part.tensors else default_column(part, name) for part in parts)
             return np.concatenate([np.zeros(0, kind), *columns]).astype(kind)
@@ -161,7 +161,7 @@ class ExemplarIndex:
         return np.array(rows, np.float32).reshape(len(rows), TEXT_WIDTH)
 
     @staticmethod
-    def _unit(part: Part) -> NDArray[np.float32]:
+    def _unit(part: StatePart) -> NDArray[np.float32]:
         if "unit" not in part.derived:
             part.derived["unit"] = normalise_rows(part.tensors["features"])
         unit: NDArray[np.float32] = part.derived["unit"]
@@ -256,7 +256,7 @@ class Neighbor:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class ChoiceExplanation:
     """Why a reply was chosen. settled: the reply that the latest verdict on this question asks for."""
 
     settled: str | None
@@ -297,7 +297,7 @@ def make_exemplar(example: Example, reply: int, superseded: int = -1) -> Exempla
     return Exemplar(example.offset, reply, reward, taught, thumb, example.features, scope, superseded)
 
 
-def read_exemplars(part: Part) -> list[Exemplar]:
+def read_exemplars(part: StatePart) -> list[Exemplar]:
     """The exemplars of a chunk's part."""
     columns = [part.tensors[name] for name in ("offset", "reply", "reward", "taught", "thumb", "features")]
     scopes = [part.tensors.get(name, default_column(part, name)) for name in ("scope", "superseded")]
@@ -316,7 +316,7 @@ def build_scope_columns(rows: Sequence[Exemplar]) -> Tensors:
     return {"scope": np.array(scope, np.int8), "superseded": np.array(superseded, np.int32)}
 
 
-def default_column(part: Part, name: str) -> NDArray[Any]:
+def default_column(part: StatePart, name: str) -> NDArray[Any]:
     """The column of a chunk in which no correction has a scope."""
     return np.full(len(part.tensors["offset"]), -1 if name == "superseded" else NO_SCOPE, np.int32)
 

@@ -17,16 +17,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.contract import Answer, BadExample, Example, Options, Part, State, Tensors, pack_json, unpack_json
+from online.models.contract import (
+    Answer,
+    BadExample,
+    Example,
+    Options,
+    State,
+    StatePart,
+    Tensors,
+    pack_json,
+    unpack_json,
+)
 from online.models.encoders.text import TEXT_WIDTH, text_epoch
 from online.models.kinds import encoder_options
 from online.models.options import resolve
 from online.models.ranker.choice import ReplyChooser
 from online.models.ranker.exemplars import (
+    ChoiceExplanation,
     Exemplar,
     ExemplarIndex,
     Exemplars,
-    Explanation,
     GrowingIndex,
     make_exemplar,
     parse_chunk_number,
@@ -79,7 +89,7 @@ class Ranker:
             return [Answer(None, (), abstained=True) for _ in inputs]
         return self._chooser().predict(inputs, keys)
 
-    def explain(self, features: bytes, given: str | None, count: int) -> Explanation:
+    def explain(self, features: bytes, given: str | None, count: int) -> ChoiceExplanation:
         """Explain a choice by the scores of `count` replies, `given` first, and `count` rated neighbours."""
         return self._chooser().explain(features, given, count)
 
@@ -287,10 +297,10 @@ class Ranker:
         if self._has_scopes():
             solved["first_offset"] = np.array([reply.first_offset for reply in self.replies], np.int64)
             solved["local"] = np.array([reply.is_local for reply in self.replies], np.bool_)
-        parts = {"weights": Part(solved, serving=True), **self.exemplars.parts()}
+        parts = {"weights": StatePart(solved, serving=True), **self.exemplars.parts()}
         if not serving_only:
             memory = {"replies": [reply.to_json() for reply in self.replies], "evicted": self.evicted}
-            parts["statistics"] = Part({**self.statistics.tensors(), "memory": pack_json(memory)}, serving=False)
+            parts["statistics"] = StatePart({**self.statistics.tensors(), "memory": pack_json(memory)}, serving=False)
         return parts
 
     def _has_scopes(self) -> bool:
@@ -316,7 +326,7 @@ class Ranker:
         self._is_published, self._known, self._index = True, None, None
         self._solver.forget()
 
-    def _resume(self, tensors: Any, chunks: Sequence[Part]) -> None:
+    def _resume(self, tensors: Any, chunks: Sequence[StatePart]) -> None:
         self.statistics = ExactStatistics.from_tensors([reply.id for reply in self.replies], tensors, self.device)
         memory = unpack_json(tensors["memory"])
         self.evicted = memory["evicted"]

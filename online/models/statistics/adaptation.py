@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.contract import Part, State, pack_json, unpack_json
+from online.models.contract import State, StatePart, pack_json, unpack_json
 from online.models.statistics.calibration import HELD_OUT, hash_offset
 from online.models.statistics.exact import ExactStatistics
 from online.models.statistics.heads import Head, HeadDecision
@@ -46,7 +46,7 @@ Translation = dict[str, str]  # a class before a change -> what it is since; cla
 
 
 @dataclass(slots=True)
-class Contest:
+class MemoryComparison:
     """A comparison that goes on.
 
     since: the offset near which the change began. judged_until: the offset of the last example that was judged.
@@ -79,7 +79,7 @@ class Adaptation:
         """room: rows that are held; 0: the model never adapts."""
         self.rows = RecentRows(room)
         self.recent: Head | None = None
-        self.contest: Contest | None = None
+        self.contest: MemoryComparison | None = None
         self.since = self.all_since = 0
         self.translation: Translation | None = None
 
@@ -162,7 +162,7 @@ class Adaptation:
             return
         newest = self.rows.offsets[-1]
         if self.contest is None:
-            self.contest = Contest(since, newest)
+            self.contest = MemoryComparison(since, newest)
         self.contest.since, self.contest.idle = max(since, self.contest.since), 0
         changed = self._select_newest(self.rows.after(max(since, self.since) - 1), whole)
         if at_once and len(changed) >= LEAST_AT_ONCE:
@@ -194,13 +194,13 @@ class Adaptation:
             return True
         return self._decide(contest, [*newest, *block], whole)
 
-    def _is_better_translation(self, contest: Contest, translation: Translation, is_as_good: bool) -> bool:
+    def _is_better_translation(self, contest: MemoryComparison, translation: Translation, is_as_good: bool) -> bool:
         """Whether to serve a translation: if it leads, or if it adds to the one that is served."""
         if self.translation is not None and self.since == contest.since:
             return translation != self.translation and is_as_good
         return contest.translated >= max(LEAD, contest.newest, contest.everything)
 
-    def _decide(self, contest: Contest, newest: Sequence[int], whole: Head) -> bool:
+    def _decide(self, contest: MemoryComparison, newest: Sequence[int], whole: Head) -> bool:
         if contest.newest >= LEAD:
             self._serve(newest, whole)
         elif contest.everything >= LEAD:
@@ -316,7 +316,7 @@ class Adaptation:
 
     # state
 
-    def parts(self, whole: Head) -> dict[str, Part]:
+    def parts(self, whole: Head) -> dict[str, StatePart]:
         """The rows; and, after an alarm, the comparison and the recent sums."""
         if self.recent is None and self.contest is None:
             return self.rows.parts()
@@ -327,7 +327,7 @@ class Adaptation:
         if self.recent is not None and self.recent.merged_count:
             memory["merged_count"] = self.recent.merged_count
         sums = self.recent.statistics.tensors() if self.recent is not None else {}
-        return {**self.rows.parts(), PART: Part({**sums, "memory": pack_json(memory)}, serving=False)}
+        return {**self.rows.parts(), PART: StatePart({**sums, "memory": pack_json(memory)}, serving=False)}
 
     def restore(self, state: State, whole: Head) -> None:
         """Load the state. The decisions of `whole` are those of the sums that are served, until they are restored here."""
@@ -337,7 +337,7 @@ class Adaptation:
         tensors = dict(state[PART].tensors)
         memory = unpack_json(tensors.pop("memory"))
         self.since, self.all_since = memory["since"], memory["all_since"]
-        self.contest = Contest(**memory["contest"]) if memory["contest"] else None
+        self.contest = MemoryComparison(**memory["contest"]) if memory["contest"] else None
         self.translation = memory.get("translation")
         if tensors:
             self.recent = self._create_head(whole)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.contract import Example, Part, new_revision, pack_json, unpack_json
+from online.models.contract import Example, StatePart, new_revision, pack_json, unpack_json
 
 Floats = NDArray[np.floating[Any]]
 
@@ -64,11 +64,11 @@ class Holdout:
     def examples(self) -> list[Example]:
         return sorted(self._kept.values(), key=lambda example: example.offset)
 
-    def part(self) -> Part:
+    def part(self) -> StatePart:
         memory = [[e.offset, e.kind, e.features.hex(), e.label, e.reward] for e in self.examples()]
-        return Part({"examples": pack_json(memory)}, serving=False, revision=self.revision)
+        return StatePart({"examples": pack_json(memory)}, serving=False, revision=self.revision)
 
-    def restore(self, part: Part) -> None:
+    def restore(self, part: StatePart) -> None:
         memory = unpack_json(part.tensors["examples"])
         self.add(Example(o, kind, bytes.fromhex(f), label, reward=r) for o, kind, f, label, r in memory)
 

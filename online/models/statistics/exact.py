@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.devices.fallback import LeastDoesNotFit, PieceSize, note_fallback, run_in_pieces
+from online.models.devices.fallback import PieceSize, SmallestBatchTooLarge, note_fallback, run_in_pieces
 from online.models.devices.prefetch import prefetch
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class ExactStatistics:
 
         try:
             return run_in_pieces(add, len(x_BD), self._piece, "statistics", self.place)
-        except LeastDoesNotFit as error:
+        except SmallestBatchTooLarge as error:
             note_fallback("statistics", self.place, "on the CPU", error)
             self._move_to_cpu()
             return error.done

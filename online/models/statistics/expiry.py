@@ -13,7 +13,7 @@ alone in its bucket.
 from collections.abc import Iterable, Sequence
 from itertools import count
 
-from online.models.contract import Example, Part, State, new_revision, pack_json, unpack_json
+from online.models.contract import Example, State, StatePart, new_revision, pack_json, unpack_json
 
 BUCKETS = 8
 PREFIX = "aged-"
@@ -29,7 +29,7 @@ class ExpiryBuckets:
         self.max_age, self.width = max_age, max_age // BUCKETS
         self.buckets: dict[int, dict[int, Example]] = {}  # by number, then by offset
         self.forgot = False
-        self._parts: dict[int, Part] = {}  # parts of buckets that have not changed since
+        self._parts: dict[int, StatePart] = {}  # parts of buckets that have not changed since
 
     @property
     def exhausted(self) -> bool:
@@ -83,12 +83,12 @@ class ExpiryBuckets:
         self._parts.pop(number, None)
         return self.buckets.pop(number).values()
 
-    def parts(self) -> dict[str, Part]:
+    def parts(self) -> dict[str, StatePart]:
         """One part per bucket; the parts of old buckets never change again."""
         for number, bucket in sorted(self.buckets.items()):
             if number not in self._parts:
                 rows = [[e.offset, e.kind, e.features.hex(), e.label, e.reward] for _, e in sorted(bucket.items())]
-                self._parts[number] = Part({"examples": pack_json(rows)}, serving=False, revision=new_revision())
+                self._parts[number] = StatePart({"examples": pack_json(rows)}, serving=False, revision=new_revision())
         return {f"{PREFIX}{number}": self._parts[number] for number in sorted(self.buckets)}
 
     def restore(self, state: State, forgot: bool) -> None:

@@ -14,8 +14,8 @@ from online.models.contract import (
     Answer,
     Example,
     Options,
-    Part,
     State,
+    StatePart,
     Tensors,
     build_candidates,
     pack_json,
@@ -121,10 +121,10 @@ class Majority:
         return [(features, None) for features in self.recent]
 
     def state(self, serving_only: bool = False) -> State:
-        parts = {"counts": Part({"counts": pack_json(sorted(self.counts.items()))}, serving=True)}
+        parts = {"counts": StatePart({"counts": pack_json(sorted(self.counts.items()))}, serving=True)}
         if not serving_only:
             recent = pack_json([features.hex() for features in self.recent])
-            parts["memory"] = Part({"recent": recent}, serving=False)
+            parts["memory"] = StatePart({"recent": recent}, serving=False)
         return parts
 
     def restore(self, state: State) -> None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from online.models.contract import Model, Options, SummingModel
 from online.models.kinds import spec_of
-from online.models.retirement import WithRetiredClasses
+from online.models.retirement import RetirableModel
 
 
 def has_partial_sums(kind: str, options: Options) -> bool:
@@ -21,5 +21,5 @@ def has_partial_sums(kind: str, options: Options) -> bool:
 
 def as_summing(model: Model) -> SummingModel:
     """The part of a model that sums examples. The kind of the model must have partial sums."""
-    own: Any = model.model if isinstance(model, WithRetiredClasses) else model
+    own: Any = model.model if isinstance(model, RetirableModel) else model
     return cast(SummingModel, own)

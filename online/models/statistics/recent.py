@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.contract import Part, State, Tensors, new_revision, pack_json, unpack_json
+from online.models.contract import State, StatePart, Tensors, new_revision, pack_json, unpack_json
 from online.models.statistics.windows import pad_row
 
 CHUNK = 64
@@ -26,7 +26,7 @@ class RecentRows:
         self.room = room
         self.offsets: list[int] = []  # ascending
         self._held: dict[int, tuple[str, NDArray[np.int8]]] = {}
-        self._parts: dict[int, Part] = {}  # parts of chunks that have not changed since
+        self._parts: dict[int, StatePart] = {}  # parts of chunks that have not changed since
 
     def add(self, x_BD: NDArray[np.int8], labels: Sequence[str], offsets: Sequence[int]) -> None:
         first = max(0, len(offsets) - self.room)
@@ -58,13 +58,13 @@ class RecentRows:
         rows = [pad_row(self._held[offset][1], width) for offset in offsets]
         return np.array(rows, np.int8).reshape(len(rows), width), [self._held[offset][0] for offset in offsets]
 
-    def parts(self) -> dict[str, Part]:
+    def parts(self) -> dict[str, StatePart]:
         """One part per chunk."""
         chunks: dict[int, list[int]] = {}
         for offset in self.offsets:
             chunks.setdefault(offset // CHUNK, []).append(offset)
         self._parts = {
-            number: self._parts.get(number) or Part(self._tensors(offsets), serving=False, revision=new_revision())
+            number: self._parts.get(number) or StatePart(self._tensors(offsets), serving=False, revision=new_revision())
             for number, offsets in chunks.items()
         }
         return {f"{PREFIX}{number}": part for number, part in self._parts.items()}

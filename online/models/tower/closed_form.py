@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from online.models.tower.layout import HEAD_BIAS, HEAD_WEIGHT, Layout
+from online.models.tower.layout import HEAD_BIAS, HEAD_WEIGHT, ParameterLayout
 from online.models.tower.networks import EPSILON, Mlp
 
 LOWEST = -30.0  # log-probability of a right class below which its loss no longer grows
@@ -45,7 +45,7 @@ class Activations(NamedTuple):
 class FlatViews:
     """Views of flat [L, P] by layer, and of the head."""
 
-    def __init__(self, layout: Layout, flat_LP: Tensor) -> None:
+    def __init__(self, layout: ParameterLayout, flat_LP: Tensor) -> None:
         assert isinstance(layout.network, Mlp)
         named = layout.views(flat_LP)
         self.layers = [
@@ -58,7 +58,7 @@ class FlatViews:
 class ForwardPass:
     """The forward pass of copies whose parameters [L, P] are updated in place, by someone else."""
 
-    def __init__(self, layout: Layout, flat_LP: Tensor) -> None:
+    def __init__(self, layout: ParameterLayout, flat_LP: Tensor) -> None:
         self.views, self.copies = FlatViews(layout, flat_LP), len(flat_LP)
 
     def logits(self, x_BD: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ class ForwardPass:
 class MlpPass:
     """The passes of copies whose parameters [L, P] are updated in place."""
 
-    def __init__(self, layout: Layout, flat_LP: Tensor) -> None:
+    def __init__(self, layout: ParameterLayout, flat_LP: Tensor) -> None:
         self.views = FlatViews(layout, flat_LP)
         self.gradient_LP = torch.zeros_like(flat_LP)
         self.slopes = FlatViews(layout, self.gradient_LP)

@@ -18,7 +18,7 @@ from online.models.tower.networks import Network
 HEAD_WEIGHT, HEAD_BIAS = "head weight", "head bias"  # names that no parameter of a module can have
 
 
-class Layout:
+class ParameterLayout:
     """The positions of a network's and its head's parameters in a row of P numbers.
 
     labels: the head's capacity for classes. quantiser: with which the copies learn; None: by float products.
@@ -57,7 +57,7 @@ class Layout:
             h_LBH = self.network.forward(parameters, x_BD)
         return torch.baddbmm(parameters[HEAD_BIAS].unsqueeze(1), h_LBH.float(), parameters[HEAD_WEIGHT])
 
-    def into_corner(self, flat_LP: Tensor, larger: "Layout", into_LP: Tensor) -> Tensor:
+    def into_corner(self, flat_LP: Tensor, larger: "ParameterLayout", into_LP: Tensor) -> Tensor:
         """Copy flat [L, P] into the leading corner of each tensor of a larger layout, and return that."""
         olds = self.views(flat_LP)
         for name, new in larger.views(into_LP).items():

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from online.models.contract import Tensors
-from online.models.tower.layout import Layout
+from online.models.tower.layout import ParameterLayout
 from online.models.tower.parallel.pair_sums import add_in_pairs
 from online.models.tower.published import FlatCopy
-from online.models.tower.stack import Learning, Stack
+from online.models.tower.stack import LearningOptions, Stack
 from online.models.tower.strategies import Strategy
 
 
@@ -86,7 +86,7 @@ class Ranks(Protocol[AnyStack]):
     @property
     def is_lost(self) -> bool: ...
 
-    def create(self, layout: Layout, learning: Learning, device: torch.device) -> AnyStack:
+    def create(self, layout: ParameterLayout, learning: LearningOptions, device: torch.device) -> AnyStack:
         """The stack before its first lesson."""
 
     def sum_parts(self, stack: AnyStack, step: CutStep) -> PartResult:
@@ -95,7 +95,7 @@ class Ranks(Protocol[AnyStack]):
     def descend(self, stack: AnyStack, gradients: list[Tensor], strategy: Strategy) -> None:
         """Take the step that the strategy makes of the gradients of its losses."""
 
-    def grow(self, stack: AnyStack, layout: Layout, strategy: Strategy) -> AnyStack:
+    def grow(self, stack: AnyStack, layout: ParameterLayout, strategy: Strategy) -> AnyStack:
         """The same copies in a larger layout."""
 
     def pick_copy(self, stack: AnyStack, choice: int) -> FlatCopy:
@@ -108,7 +108,7 @@ class Ranks(Protocol[AnyStack]):
         """Leave the others, who notice at once."""
 
 
-class Alone:
+class SingleProcessEngine:
     """This process differentiates all parts. precision: to which each part's gradient is rounded; None: float32."""
 
     is_shared = False
@@ -118,7 +118,7 @@ class Alone:
     def __init__(self, precision: torch.dtype | None = None) -> None:
         self.precision = precision
 
-    def create(self, layout: Layout, learning: Learning, device: torch.device) -> Stack:
+    def create(self, layout: ParameterLayout, learning: LearningOptions, device: torch.device) -> Stack:
         return Stack(layout, learning, device)
 
     def sum_parts(self, stack: Stack, step: CutStep) -> PartResult:
@@ -127,7 +127,7 @@ class Alone:
     def descend(self, stack: Stack, gradients: list[Tensor], strategy: Strategy) -> None:
         stack.descend(strategy.join_gradients(gradients, stack))
 
-    def grow(self, stack: Stack, layout: Layout, strategy: Strategy) -> Stack:
+    def grow(self, stack: Stack, layout: ParameterLayout, strategy: Strategy) -> Stack:
         more = stack.grown(layout)
         strategy.grown(stack, more)
         return more

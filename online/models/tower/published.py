@@ -14,7 +14,7 @@ from torch import Tensor
 
 from online.models.contract import Answer, build_candidates
 from online.models.tower.closed_form import ForwardPass
-from online.models.tower.layout import Layout
+from online.models.tower.layout import ParameterLayout
 from online.models.tower.networks import Mlp
 
 
@@ -30,7 +30,7 @@ class NetworkCopy(Protocol):
 class FlatCopy:
     """One copy. row_1P: its parameters, which may be updated in place."""
 
-    def __init__(self, layout: Layout, row_1P: Tensor) -> None:
+    def __init__(self, layout: ParameterLayout, row_1P: Tensor) -> None:
         self.layout, self.row_1P = layout, row_1P
         is_simple = row_1P.device.type == "cpu" and isinstance(layout.network, Mlp)
         self._forward = ForwardPass(layout, row_1P) if is_simple else None

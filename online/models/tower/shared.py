@@ -4,7 +4,7 @@ from typing import Any, cast
 
 from online.models.contract import Model, Options
 from online.models.kinds import spec_of
-from online.models.retirement import WithRetiredClasses
+from online.models.retirement import RetirableModel
 from online.models.tower.tower import Tower
 
 
@@ -15,5 +15,5 @@ def learns_in_parts(kind: str, options: Options) -> bool:
 
 def as_tower(model: Model) -> Tower:
     """The tower that a model is or wraps. Its kind must have parts."""
-    own: Any = model.model if isinstance(model, WithRetiredClasses) else model
+    own: Any = model.model if isinstance(model, RetirableModel) else model
     return cast(Tower, own)

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from online.models.contract import Tensors
 from online.models.tower.closed_form import ForwardPass, MlpPass
-from online.models.tower.layout import Layout
+from online.models.tower.layout import ParameterLayout
 from online.models.tower.networks import Mlp
 from online.models.tower.published import FlatCopy
 
@@ -31,7 +31,7 @@ WARM_UP = 20  # steps over which the learning rate rises
 
 
 @dataclass(frozen=True, slots=True)
-class Learning:
+class LearningOptions:
     """How a stack learns. rates: of its copies. average: the share of the published average that a step keeps."""
 
     rates: tuple[float, ...]
@@ -43,7 +43,7 @@ class Learning:
 class Stack:
     """L copies that learn."""
 
-    def __init__(self, layout: Layout, learning: Learning, device: torch.device) -> None:
+    def __init__(self, layout: ParameterLayout, learning: LearningOptions, device: torch.device) -> None:
         self.layout, self.learning, self.device = layout, learning, device
         rates = learning.rates
         self.parameters_LP = layout.first(learning.seed).to(device).repeat(len(rates), 1)
@@ -117,7 +117,7 @@ class Stack:
         """Each average and then each copy alone, in the same memory."""
         return [FlatCopy(self.layout, row_P[None]) for flat in (self.average_LP, self.parameters_LP) for row_P in flat]
 
-    def grown(self, layout: Layout) -> "Stack":
+    def grown(self, layout: ParameterLayout) -> "Stack":
         """The same copies, with their moments, in a larger layout."""
         more = Stack(layout, self.learning, self.device)
         more.steps = self.steps

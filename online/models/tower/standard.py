@@ -32,7 +32,7 @@ WIDEST = 4.0  # a scaled value lies within +-WIDEST
 TEXT_DEVIATION = TEXT_SCALE / np.sqrt(TEXT_WIDTH)  # standard deviation of an int8 number of a unit vector
 
 
-class Standard:
+class InputScales:
     """Running scales of the inputs.
 
     input: text, vector (of `size` numbers) or table (of at most `limit` columns; further names share

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from online.models.contract import Tensors
-from online.models.tower.layout import Layout
+from online.models.tower.layout import ParameterLayout
 from online.models.tower.stack import Stack, to_array
 
 CONSOLIDATE_EVERY = 100  # examples
@@ -30,7 +30,7 @@ FADING = 0.9  # share of the former importance that a consolidation of ewc keeps
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TrainingStep:
     """B rows of a step, or of a part of it: the first `fresh` are new, the others replayed, `draws` times the same number.
 
     label_B: class indices. liked_B: whether the class is right, or known to be wrong. share_B: weights
@@ -39,7 +39,7 @@ class Step:
     the logits that replayed rows had when they were fresh, NaN for classes unknown then.
     """
 
-    layout: Layout
+    layout: ParameterLayout
     logits_LBC: Tensor
     fresh: int
     label_B: Tensor
@@ -69,7 +69,7 @@ class Strategy(Protocol):
     keeps_logits: bool
     is_plain: bool
 
-    def loss_terms(self, step: Step) -> tuple[Tensor, ...]:
+    def loss_terms(self, step: TrainingStep) -> tuple[Tensor, ...]:
         """The losses whose gradients `join_gradients` needs: scalars, each a sum over the rows of a part of a step."""
 
     def join_gradients(self, gradients: Sequence[Tensor], stack: Stack) -> Tensor:
@@ -96,7 +96,7 @@ def compute_losses(logits_LBC: Tensor, label_B: Tensor, liked_B: Tensor, allowed
     return torch.where(liked_B, -logp_LB.clamp_min(-30.0), -torch.log1p(-logp_LB.exp().clamp_max(1 - 1e-6)))
 
 
-class Naive:
+class FineTuning:
     draws = 0
     loss_count = 1
     keeps_logits = False
@@ -105,7 +105,7 @@ class Naive:
     def __init__(self, strength: float) -> None:
         self.strength = strength
 
-    def loss_terms(self, step: Step) -> tuple[Tensor, ...]:
+    def loss_terms(self, step: TrainingStep) -> tuple[Tensor, ...]:
         return (step.losses().sum(),)
 
     def join_gradients(self, gradients: Sequence[Tensor], stack: Stack) -> Tensor:
@@ -121,19 +121,19 @@ class Naive:
     def restore(self, tensors: Tensors, device: torch.device) -> None: ...
 
 
-class Replay(Naive):
+class ExperienceReplay(FineTuning):
     """ER, experience replay (Chaudhry et al. 2019)."""
 
     draws = 1
     is_plain = True
 
 
-class AsymmetricReplay(Naive):
+class AsymmetricReplay(FineTuning):
     """ER-ACE (Caccia et al. 2022): a fresh row competes only with recent classes, which spares old ones."""
 
     draws = 1
 
-    def loss_terms(self, step: Step) -> tuple[Tensor, ...]:
+    def loss_terms(self, step: TrainingStep) -> tuple[Tensor, ...]:
         own_BC = one_hot(step.label_B, len(step.known_C)).bool() & step.liked_B.unsqueeze(1)
         allowed_BC = step.known_C.expand_as(own_BC).clone()
         fresh = slice(step.fresh)
@@ -141,13 +141,13 @@ class AsymmetricReplay(Naive):
         return (step.losses(allowed=allowed_BC).sum(),)
 
 
-class DarkReplay(Naive):
+class DarkReplay(FineTuning):
     """DER++ (Buzzega et al. 2020): one draw for its logits, one for its classes."""
 
     draws = 2
     keeps_logits = True
 
-    def loss_terms(self, step: Step) -> tuple[Tensor, ...]:
+    def loss_terms(self, step: TrainingStep) -> tuple[Tensor, ...]:
         assert step.kept_BLC is not None
         draw = (len(step.label_B) - step.fresh) // 2
         dark, labelled = slice(step.fresh, step.fresh + draw), slice(step.fresh + draw, None)
@@ -159,7 +159,7 @@ class DarkReplay(Naive):
         return (step.losses(slice(step.fresh)).sum() + step.losses(labelled).sum() + dark_loss,)
 
 
-class Consolidating(Naive):
+class ConsolidatingStrategy(FineTuning):
     """A strategy that takes a new reference copy every CONSOLIDATE_EVERY examples."""
 
     def __init__(self, strength: float) -> None:
@@ -190,7 +190,7 @@ class Consolidating(Naive):
             setattr(self, name, torch.tensor(tensors[name], device=device) if name in tensors else None)
 
 
-class ElasticWeights(Consolidating):
+class ElasticWeights(ConsolidatingStrategy):
     """Online EWC (Schwarz et al. 2018): weights are pulled back to an anchor by their importance."""
 
     def __init__(self, strength: float) -> None:
@@ -224,7 +224,7 @@ class ElasticWeights(Consolidating):
                 setattr(self, name, before.layout.into_corner(flat_LP, after.layout, empty_LP))
 
 
-class Distillation(Consolidating):
+class Distillation(ConsolidatingStrategy):
     """LwF (Li and Hoiem 2016) without tasks: fresh rows also keep the answers of a former copy."""
 
     def __init__(self, strength: float) -> None:
@@ -236,11 +236,11 @@ class Distillation(Consolidating):
     def held(self) -> Mapping[str, Tensor | None]:
         return {"teacher_LP": self.teacher_LP, "taught_C": self.taught_C}
 
-    def loss_terms(self, step: Step) -> tuple[Tensor, ...]:
+    def loss_terms(self, step: TrainingStep) -> tuple[Tensor, ...]:
         self.known_C = step.known_C
         return (step.losses().sum() + self._distillation_loss(step),)
 
-    def _distillation_loss(self, step: Step) -> Tensor:
+    def _distillation_loss(self, step: TrainingStep) -> Tensor:
         if self.teacher_LP is None or self.taught_C is None:
             return torch.zeros((), device=step.x_BD.device)
         layout, taught_C = step.layout, self.taught_C
@@ -259,13 +259,13 @@ class Distillation(Consolidating):
             self.teacher_LP = before.layout.into_corner(self.teacher_LP, after.layout, after.parameters_LP.clone())
 
 
-class AveragedEpisodicMemory(Naive):
+class AveragedEpisodicMemory(FineTuning):
     """A-GEM (Chaudhry et al. 2019): the part that opposes the replayed rows' gradient is removed."""
 
     draws = 1
     loss_count = 2
 
-    def loss_terms(self, step: Step) -> tuple[Tensor, ...]:
+    def loss_terms(self, step: TrainingStep) -> tuple[Tensor, ...]:
         losses_LB = step.losses()
         return losses_LB[:, step.fresh :].sum(), losses_LB[:, : step.fresh].sum()
 
@@ -276,9 +276,9 @@ class AveragedEpisodicMemory(Naive):
         return fresh_LP.sub_(replayed_LP * (along_L1 / length_L1).clamp_max(0))
 
 
-STRATEGIES: dict[str, tuple[type[Naive], float]] = {  # with the default strength of the penalty
-    "naive": (Naive, 0.0),
-    "er": (Replay, 0.0),
+STRATEGIES: dict[str, tuple[type[FineTuning], float]] = {  # with the default strength of the penalty
+    "naive": (FineTuning, 0.0),
+    "er": (ExperienceReplay, 0.0),
     "er_ace": (AsymmetricReplay, 0.0),
     "derpp": (DarkReplay, 0.5),
     "ewc": (ElasticWeights, 10_000.0),

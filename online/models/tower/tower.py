@@ -26,8 +26,8 @@ from online.models.contract import (
     BadExample,
     Example,
     Options,
-    Part,
     State,
+    StatePart,
     Tensors,
     pack_json,
     unpack_json,
@@ -37,15 +37,15 @@ from online.models.encoders.text import TextEncoder
 from online.models.options import require_size, resolve
 from online.models.tower.buffer import Buffer
 from online.models.tower.fake_quantisation import FakeQuantiser
-from online.models.tower.layout import Layout
+from online.models.tower.layout import ParameterLayout
 from online.models.tower.networks import Network, create_network
 from online.models.tower.options import BUILT_IN, OPTIONS, check_hidden, check_parallel, check_quantisation
 from online.models.tower.parallel.split_copy import SplitCopy
 from online.models.tower.published import FlatCopy, PublishedCopy, make_answer
 from online.models.tower.stack import to_array
-from online.models.tower.standard import Standard
+from online.models.tower.standard import InputScales
 from online.models.tower.step_rows import FreshRows, StepRows
-from online.models.tower.trainer import CHOICES, SPREAD, Classes, Trainer
+from online.models.tower.trainer import CHOICES, SPREAD, ClassMasks, Trainer
 from online.schemas.events import is_positive
 
 PROBES = 8
@@ -74,7 +74,7 @@ class Tower:
         check_quantisation(self.options)
         self._quantiser = FakeQuantiser() if self.options["quantisation_aware"] == "int8" else None
         self.devices = [torch.device(name) for name in split_devices(device)]
-        self.standard = Standard(self.options["input"], self.options["size"], self.options["max_features"])
+        self.standard = InputScales(self.options["input"], self.options["size"], self.options["max_features"])
         self.buffer = Buffer(self.options["buffer"], self.options["seed"], self.standard.width, self.standard.dtype)
         self.trainer = Trainer(self.options, self.buffer, self.devices[0])
         self.labels: list[str] = []
@@ -87,9 +87,9 @@ class Tower:
         self.layout = self._layout_for(FIRST_ROOM)
         self._served: PublishedCopy | None = None
 
-    def _layout_for(self, room: int) -> Layout:
+    def _layout_for(self, room: int) -> ParameterLayout:
         """The layout with capacity for `room` classes."""
-        return Layout(self._network(), room, self._quantiser)
+        return ParameterLayout(self._network(), room, self._quantiser)
 
     def _network(self) -> Network:
         width = self.standard.width
@@ -174,8 +174,8 @@ class Tower:
         self.known_C[label] |= is_positive(example.reward)
         return label
 
-    def _classes(self) -> Classes:
-        return Classes(self.known_C, self.met_C > self.count - LATELY)
+    def _classes(self) -> ClassMasks:
+        return ClassMasks(self.known_C, self.met_C > self.count - LATELY)
 
     def _grow(self) -> None:
         """Have an input for each column and an output for each class, in powers of two."""
@@ -252,16 +252,16 @@ class Tower:
         meta = {"labels": self.labels, "inputs": self.layout.network.inputs, "room": len(self.known_C)}
         row_P = to_array(served.copy.row_1P[0]) if served else np.zeros(0, np.float32)
         solved = {"row": row_P, "known": self.known_C.copy(), "meta": pack_json(meta), **self.standard.tensors()}
-        parts = {"weights": Part(solved, serving=True)}
+        parts = {"weights": StatePart(solved, serving=True)}
         if not serving_only:
             ranges = self.standard.memory()
             own = {**self._memory(), **({"ranges": ranges} if ranges else {})}
             memory: Tensors = {"memory": pack_json(own), "met": self.met_C.copy(), "loss": self.loss_K}
-            parts["memory"] = Part(memory, serving=False)
-            parts["strategy"] = Part(self.trainer.strategy.tensors(), serving=False)
-            parts["buffer"] = Part(self.buffer.tensors(), serving=False)
+            parts["memory"] = StatePart(memory, serving=False)
+            parts["strategy"] = StatePart(self.trainer.strategy.tensors(), serving=False)
+            parts["buffer"] = StatePart(self.buffer.tensors(), serving=False)
             learned = self.trainer.tensors()
-            parts |= {"stack": Part(learned, serving=False)} if learned else {}
+            parts |= {"stack": StatePart(learned, serving=False)} if learned else {}
         return parts
 
     def _memory(self) -> dict[str, Any]:

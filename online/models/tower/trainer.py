@@ -20,15 +20,15 @@ from online.models.contract import Options, Tensors
 from online.models.devices.fallback import note_fallback
 from online.models.tower.buffer import Buffer
 from online.models.tower.closed_form import LOWEST, log_probabilities, loss_gradient, select_labels
-from online.models.tower.layout import Layout
+from online.models.tower.layout import ParameterLayout
 from online.models.tower.parallel.pair_sums import fits
 from online.models.tower.parallel.peers import PeerLost, Peers
-from online.models.tower.parallel.together import Together
-from online.models.tower.parts import Alone, CutStep, Engine, PartResult, Ranks
+from online.models.tower.parallel.together import PeerEngine
+from online.models.tower.parts import CutStep, Engine, PartResult, Ranks, SingleProcessEngine
 from online.models.tower.published import FlatCopy
-from online.models.tower.stack import Learning, Stack
+from online.models.tower.stack import LearningOptions, Stack
 from online.models.tower.step_rows import StepRows
-from online.models.tower.strategies import Step, compute_losses, create_strategy
+from online.models.tower.strategies import TrainingStep, compute_losses, create_strategy
 
 if TYPE_CHECKING:
     from online.models.tower.parallel.split_ranks import SplitRanks
@@ -43,7 +43,7 @@ PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.floa
 
 
 @dataclass(frozen=True, slots=True)
-class Classes:
+class ClassMasks:
     """known_C: those that may be answered. lately_C: those among the last few examples."""
 
     known_C: NDArray[np.bool_]
@@ -57,10 +57,10 @@ class Trainer:
         self.options, self.buffer, self.device, self._first_device = options, buffer, device, device
         self.strategy = create_strategy(options["strategy"], options["strength"])
         rates = tuple(options["rate"] * factor for factor in SPREAD)
-        self.learning = Learning(rates, options["decay"], options["average"], options["seed"])
+        self.learning = LearningOptions(rates, options["decay"], options["average"], options["seed"])
         self.precision = PRECISIONS[options["gradients"]]
         self.parts: int = options["accumulate"]  # into which a step is cut
-        self.ranks: Ranks[Any] = Alone(self.precision)
+        self.ranks: Ranks[Any] = SingleProcessEngine(self.precision)
         self.stack: Stack | SplitStack | None = None  # None until the first lesson
 
     # with others
@@ -77,7 +77,7 @@ class Trainer:
         if not fits(self.parts, peers.size):
             raise ValueError(f"{peers.size} processes cannot share {self.parts} parts (option accumulate)")
         self.learn_alone()
-        self.ranks = Together(peers, self.precision)
+        self.ranks = PeerEngine(peers, self.precision)
 
     def split_over(self, ranks: "SplitRanks") -> None:
         """Hold a part of the stack, beside other processes that hold the others. The state must be restored next."""
@@ -89,14 +89,14 @@ class Trainer:
         """Leave the others. Of a split stack, this process has its part only: the state must be restored."""
         if self.ranks.holds_all:
             self.ranks.leave()
-            self.ranks = Alone(self.precision)
+            self.ranks = SingleProcessEngine(self.precision)
             return
         self.stack = None  # it keeps the connections open
         self.ranks.leave()  # these ranks stay, and raise LearningLost until the state is restored
 
     # steps
 
-    def take_step(self, rows: StepRows, classes: Classes) -> PartResult:
+    def take_step(self, rows: StepRows, classes: ClassMasks) -> PartResult:
         """Take a step; without enough memory, in smaller parts, then on the CPU."""
         try:
             step = self._sum_parts(rows, classes)
@@ -107,7 +107,7 @@ class Trainer:
         self.ranks.descend(self.stack, step.gradients, self.strategy)
         return step
 
-    def _sum_parts(self, rows: StepRows, classes: Classes) -> PartResult:
+    def _sum_parts(self, rows: StepRows, classes: ClassMasks) -> PartResult:
         """Differentiate the parts of a step. Nothing has changed when a peer is lost: the tower then learns alone."""
         step = self._cut(rows, classes)
         try:
@@ -117,7 +117,7 @@ class Trainer:
         self.learn_alone()  # not above: the error keeps the connections of the group open
         return self.ranks.sum_parts(self.stack, step)
 
-    def _cut(self, rows: StepRows, classes: Classes) -> CutStep:
+    def _cut(self, rows: StepRows, classes: ClassMasks) -> CutStep:
         strategy, stack, parts = self.strategy, self.stack, self.parts
         is_simple = (
             strategy.is_plain and isinstance(stack, Stack) and stack.has_closed_form and bool(rows.liked_B.all())
@@ -136,7 +136,7 @@ class Trainer:
             can_overlap=strategy.loss_count == 1 and not is_simple,
         )
 
-    def _learn_simple(self, rows: StepRows, classes: Classes) -> PartResult:
+    def _learn_simple(self, rows: StepRows, classes: ClassMasks) -> PartResult:
         """A part of a plain step on right classes, in closed form: the same bits as autograd's."""
         stack, x, unknown = self.stack, torch.from_numpy(rows.x_BD), torch.from_numpy(~classes.known_C)
         assert isinstance(stack, Stack)
@@ -152,7 +152,7 @@ class Trainer:
         gradient_LP = stack.copies.differentiate(slope_LBC)  # overwritten by the next part
         return PartResult([gradient_LP if self.parts == 1 else gradient_LP.clone()], loss_K)
 
-    def _learn_part(self, engine: Engine, rows: StepRows, classes: Classes) -> PartResult:
+    def _learn_part(self, engine: Engine, rows: StepRows, classes: ClassMasks) -> PartResult:
         step = self.prepare_step(engine, rows, classes)
         gradients = engine.differentiate(self.strategy.loss_terms(step))
         if not rows.is_first:
@@ -162,11 +162,11 @@ class Trainer:
             kept = step.logits_LBC[:, : step.fresh].detach().masked_fill(~step.known_C, torch.nan)
         return PartResult(gradients, find_losses(engine, step), kept)
 
-    def prepare_step(self, engine: Engine, rows: StepRows, classes: Classes) -> Step:
+    def prepare_step(self, engine: Engine, rows: StepRows, classes: ClassMasks) -> TrainingStep:
         """What the strategy reads of a step, or of a part of it."""
         x = self._tensor(rows.x_BD)
         assert self.stack is not None
-        return Step(
+        return TrainingStep(
             self.stack.layout,
             engine.logits(x),
             rows.fresh,
@@ -211,7 +211,7 @@ class Trainer:
 
     # the stack
 
-    def grow(self, layout: Layout) -> None:
+    def grow(self, layout: ParameterLayout) -> None:
         """Have a stack of this layout; one that there is already is grown. Without room for it, it is on the CPU."""
         if self.stack is None:
             self.stack = self._create(layout)
@@ -222,7 +222,7 @@ class Trainer:
                 self._leave_device(error)
                 self.stack = self.ranks.grow(self.stack, layout, self.strategy)
 
-    def _create(self, layout: Layout) -> "Stack | SplitStack":
+    def _create(self, layout: ParameterLayout) -> "Stack | SplitStack":
         stack: Stack | SplitStack
         try:
             stack = self.ranks.create(layout, self.learning, self.device)
@@ -260,16 +260,16 @@ class Trainer:
         """Have no stack, as before the first lesson."""
         self.stack = None
         if self.is_alone:
-            self.ranks = Alone(self.precision)
+            self.ranks = SingleProcessEngine(self.precision)
 
-    def restore(self, layout: Layout, tensors: Tensors) -> None:
+    def restore(self, layout: ParameterLayout, tensors: Tensors) -> None:
         self.forget()
         self.stack = self._create(layout)
         self.stack.restore(tensors)
 
 
 @torch.no_grad()
-def find_losses(engine: Engine, step: Step) -> Tensor:
+def find_losses(engine: Engine, step: TrainingStep) -> Tensor:
     """The losses [K] of all averages and copies for the fresh rows, before they are learned."""
     fresh = slice(step.fresh)
     logits = torch.cat([engine.average_logits(step.x_BD[fresh]), step.logits_LBC[:, fresh]])

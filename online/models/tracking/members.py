@@ -28,7 +28,7 @@ PRODUCT_QUANTA = 64  # by which a product of two numbers is divided, so that it 
 GROWTH = 1.25  # of the count, after which the evidence decides about the ridge again
 
 
-class Memory(NamedTuple):
+class MemberMemory(NamedTuple):
     """length: in examples. strength: of the prior, as a share of the mean scatter of a feature."""
 
     length: int
@@ -42,14 +42,17 @@ class Memory(NamedTuple):
 
 
 MEMORIES = (
-    Memory(30, 0.1, False),
-    Memory(100, 0.01, False),
-    Memory(100, 0.1, False),
-    Memory(500, 0.01, False),
-    Memory(500, 0.001, True),
-    Memory(500, 0.03, True),
+    MemberMemory(30, 0.1, False),
+    MemberMemory(100, 0.01, False),
+    MemberMemory(100, 0.1, False),
+    MemberMemory(500, 0.01, False),
+    MemberMemory(500, 0.001, True),
+    MemberMemory(500, 0.03, True),
 )
-WARM_MEMORIES = (Memory(30, 0.1, False), Memory(100, 0.1, False))  # for the first examples, which say little
+WARM_MEMORIES = (
+    MemberMemory(30, 0.1, False),
+    MemberMemory(100, 0.1, False),
+)  # for the first examples, which say little
 
 
 def list_products(numbers: list[int]) -> Places:
@@ -70,7 +73,7 @@ def append_products(z_BE: Floats, products_2P: Places, start: int = 2) -> Floats
 
 
 @dataclass(slots=True)
-class Solved:
+class MemberSolutions:
     """weights_KF, intercept_K: of every member. The rest describes member 0, as in `evidence.Ridge`."""
 
     weights_KF: Floats
@@ -88,7 +91,9 @@ class Solved:
 class Members:
     """moments: of everything before the first block, E x E."""
 
-    def __init__(self, moments: NDArray[np.int64], products_2P: Places, memories: Sequence[Memory] = MEMORIES) -> None:
+    def __init__(
+        self, moments: NDArray[np.int64], products_2P: Places, memories: Sequence[MemberMemory] = MEMORIES
+    ) -> None:
         self.products_2P = products_2P
         self.width = len(moments) - 2
         self.all_EE = moments.astype(np.float64)
@@ -111,7 +116,7 @@ class Members:
             recent_EE *= (1 - 1 / length) ** len(z_BE)
             recent_EE += z_BE.T @ z_BE if with_products else gram_EE
 
-    def solve(self) -> Solved:
+    def solve(self) -> MemberSolutions:
         count, mean_E, scatter_EE = centre(self.all_EE)
         if count >= self._ridge_due:
             self._ridge, self._ridge_due = float(solve(self.all_EE).scalars[3]), GROWTH * count
@@ -127,7 +132,7 @@ class Members:
                 strengths = [self.memories[place - 1].strength for place in places]
                 width = len(recent_EE) - 2
                 weights_KF[places, :width], intercept_K[places] = correct(weights_D, recent_EE, strengths)
-        return Solved(weights_KF, intercept_K, mean_E[1:], inverse_DD, left / max(count - 1, 1.0), count)
+        return MemberSolutions(weights_KF, intercept_K, mean_E[1:], inverse_DD, left / max(count - 1, 1.0), count)
 
 
 def centre(moments_EE: Floats) -> tuple[float, Floats, Floats]:

@@ -20,7 +20,7 @@ LOWEST = 0.002  # share outside below which it does not fall
 HIGHEST_LEVEL = 0.95  # beyond it, so few scores say nothing: there the tail is assumed to be that of normal errors
 
 
-class Reach:
+class IntervalReach:
     """level: the promised share of numbers inside, at most `HIGHEST_LEVEL`."""
 
     def __init__(self, level: float) -> None:

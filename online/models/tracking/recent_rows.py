@@ -21,7 +21,7 @@ from online.models.contract import Tensors
 Integers = NDArray[np.int64]
 
 
-class RecentRows:
+class TrackedRows:
     """offsets_N, x_ND, q_N: the stored rows. Each change replaces the arrays."""
 
     def __init__(self, room: int, width: int = 0) -> None:

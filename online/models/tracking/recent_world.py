@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from online.models.contract import Tensors
 from online.models.tracking.members import list_products
 from online.models.tracking.reach import HIGHEST_LEVEL
-from online.models.tracking.recent_rows import RecentRows
+from online.models.tracking.recent_rows import TrackedRows
 from online.models.tracking.tracker import BEFORE, ROOM, Correction, Tracker, find_scan_start
 
 
@@ -24,7 +24,7 @@ class RecentWorld:
         self.clear()
 
     def clear(self) -> None:
-        self.rows = RecentRows(ROOM)
+        self.rows = TrackedRows(ROOM)
         self._tracker: Tracker | None = None
         self.correction: Correction | None = None
         self.is_current = False  # whether `correction` knows all examples

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.tracking.members import MEMORIES, WARM_MEMORIES, Members, Places, Solved, append_products
+from online.models.tracking.members import MEMORIES, WARM_MEMORIES, Members, MemberSolutions, Places, append_products
 from online.models.tracking.mixture import Mixture
-from online.models.tracking.reach import Reach, student_t
+from online.models.tracking.reach import IntervalReach, student_t
 
 Floats = NDArray[np.float64]
 
@@ -83,7 +83,7 @@ class Tracker:
         if len(before_NE):
             self._members.add(append_products(before_NE, products_2P), counted=False)
         self._mixture = Mixture(self._members.count + 1)
-        self._reach, self._level = Reach(level), level
+        self._reach, self._level = IntervalReach(level), level
         self._t = math.inf  # of the promised share, for the half-width of the regression on all examples
         self._block = BLOCK * max(1, used // 32)
         self._rows: list[Floats] = []
@@ -105,11 +105,11 @@ class Tracker:
         if self._rows:
             self._members.add(np.concatenate(self._rows))
             self._rows = []
-        self._solved: Solved | None = self._members.solve() if self._members.all_EE[0, 0] >= 2 else None
+        self._solved: MemberSolutions | None = self._members.solve() if self._members.all_EE[0, 0] >= 2 else None
         if self._solved is not None:
             self._t = student_t(self._level, int(self._solved.count) - 1)
 
-    def _judge(self, solved: Solved, number: float, x_F: Floats) -> None:
+    def _judge(self, solved: MemberSolutions, number: float, x_F: Floats) -> None:
         members_K = np.append(solved.weights_KF @ x_F + solved.intercept_K, self._last)
         variance = solved.noise * (1 + 1 / solved.count + solved.leverage(x_F[: self._members.width]))
         self._reach.add(abs(number - self._mixture.predict(members_K)) / (self._t * math.sqrt(variance)))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from online.errors import BadInput
 from online.plugins.alerts.delivery import Deliverer
-from online.plugins.alerts.messages import Attempt, Endpoint, build_body, create_client, encode, send
+from online.plugins.alerts.messages import Attempt, Webhook, build_body, create_client, encode, send
 from online.plugins.alerts.metrics import AlertMetrics
 from online.plugins.alerts.observations import Observation
 from online.plugins.alerts.settings import AlertSettings
@@ -70,11 +70,11 @@ class Alerts(ServicePart):
         return alerts
 
 
-def list_endpoints(settings: Settings) -> list[Endpoint]:
-    return [Endpoint(url.get_secret_value()) for url in settings.part(AlertSettings).alert_webhooks]
+def list_endpoints(settings: Settings) -> list[Webhook]:
+    return [Webhook(url.get_secret_value()) for url in settings.part(AlertSettings).alert_webhooks]
 
 
-async def send_test(settings: Settings, model: str, id: str) -> list[tuple[Endpoint, Attempt]]:
+async def send_test(settings: Settings, model: str, id: str) -> list[tuple[Webhook, Attempt]]:
     """Send a test alert to every endpoint at once, and return what each said. Raises BadInput if there is none."""
     endpoints = list_endpoints(settings)
     if not endpoints:

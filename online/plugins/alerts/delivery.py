@@ -19,7 +19,7 @@ from online.plugins.alerts.deliveries import (
     end_attempt,
     load_next_due,
 )
-from online.plugins.alerts.messages import TIMEOUT_S, Attempt, Endpoint, send
+from online.plugins.alerts.messages import TIMEOUT_S, Attempt, Webhook, send
 from online.plugins.alerts.watching import Clock, utc_now
 from online.store import Store
 from online.telemetry import OutageLog
@@ -36,7 +36,7 @@ class Deliverer:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: Webhook,
         secret: str | None,
         store: Store,
         count: Callable[[str], None],

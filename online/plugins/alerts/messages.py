@@ -26,7 +26,7 @@ SIGNATURE, EVENT_ID = "X-Online-Signature", "X-Online-Event-Id"
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class Webhook:
     """A webhook. Its URL may hold a secret, so that only `id` and `name` are stored, logged and shown."""
 
     url: str
@@ -84,7 +84,7 @@ def create_client() -> httpx.AsyncClient:
     return httpx.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False)
 
 
-async def send(client: httpx.AsyncClient, endpoint: Endpoint, id: str, body: bytes, secret: str | None) -> Attempt:
+async def send(client: httpx.AsyncClient, endpoint: Webhook, id: str, body: bytes, secret: str | None) -> Attempt:
     """Send one alert. It never raises, and ends after `TIMEOUT_S`."""
     headers = {"Content-Type": "application/json", "User-Agent": "online", EVENT_ID: id}
     if secret is not None:

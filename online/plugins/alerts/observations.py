@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from online.schemas.models import LearnerState
-from online.scoring.verdict import Facts, assess
+from online.scoring.verdict import VerdictInputs, assess
 from online.serving.disk_space import DiskSpace
-from online.serving.monitoring.health import Health
+from online.serving.monitoring.health import ModelHealth
 from online.serving.monitoring.verdict_words import word_verdict
 from online.store.quarantine import QuarantineRow
 
@@ -39,13 +39,13 @@ class Observation:
     is_settled: bool = True
 
 
-def observe_model(model: str, health: Health, quarantine: QuarantineRow | None) -> Iterator[Observation]:
+def observe_model(model: str, health: ModelHealth, quarantine: QuarantineRow | None) -> Iterator[Observation]:
     yield observe_verdict(model, health.facts)
     yield observe_quarantine(model, quarantine)
     yield observe_drift(model, health.facts)
 
 
-def observe_verdict(model: str, facts: Facts) -> Observation:
+def observe_verdict(model: str, facts: VerdictInputs) -> Observation:
     """Whether there is enough feedback to judge is no news. The learner, which runs on one server, is observed there."""
     running = replace(facts, learner="running", learner_reason=None)
     verdict = assess(running)
@@ -75,7 +75,7 @@ def observe_quarantine(model: str, row: QuarantineRow | None) -> Observation:
     return Observation(model, "rollback", "quarantine", str(row.offset), sentence, figures)
 
 
-def observe_drift(model: str, facts: Facts) -> Observation:
+def observe_drift(model: str, facts: VerdictInputs) -> Observation:
     drift = facts.drift
     if drift is None:
         return Observation(model, "drift", "drift", "")

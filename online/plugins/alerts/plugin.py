@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from online.plugins.alerts.settings import AlertSettings
     from online.serving.runtime import Runtime
     from online.store.database.tables import TableGroup
-    from online.store.erasure.log import Erased
+    from online.store.erasure.log import ErasedNames
 
 
 class AlertsPlugin(Plugin):
@@ -36,7 +36,7 @@ class AlertsPlugin(Plugin):
 
         return (ALERT_TABLES,)
 
-    def forget_user(self, connection: "Connection", erased: "Erased") -> None:
+    def forget_user(self, connection: "Connection", erased: "ErasedNames") -> None:
         from online.plugins.alerts.deliveries import forget_alerts
 
         forget_alerts(connection, erased.model, erased.words)

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from online.api.bodies import MAX_ECHO_CHARS, invalid_body
 from online.errors import BadInput, NotFound, OnlineError, Unauthorized
-from online.plugins.chat_pages.schemas import Score
+from online.plugins.chat_pages.schemas import LangfuseScore
 from online.schemas.feedback import FeedbackItem
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.feedback_slots import MAX_COMMENT, MAX_REASON, MAX_USER, FeedbackSlots, Outcome, clip_text
@@ -74,16 +74,16 @@ class Langfuse:
 
     async def _save_document(self, place: int, document: Any) -> SavedScore:
         try:
-            score = Score.model_validate(document)
+            score = LangfuseScore.model_validate(document)
             return SavedScore(score_id(score), outcome=await self.save(score))
         except ValidationError as invalid:
-            return SavedScore("", error=BadInput(f"score {place}: {invalid_body(invalid, Score)}"))
+            return SavedScore("", error=BadInput(f"score {place}: {invalid_body(invalid, LangfuseScore)}"))
         except OnlineError as error:
             if error.status >= 500:
                 raise
             return SavedScore(score_id(score), error=error)
 
-    async def save(self, score: Score) -> Outcome:
+    async def save(self, score: LangfuseScore) -> Outcome:
         """Make the feedback of a score what the score says."""
         trace = score.traceId
         if score.name != THUMB or trace is None:
@@ -110,7 +110,7 @@ class Langfuse:
         return await self.slots.mirror(feedback, slot_key(id), None)
 
 
-def score_id(score: Score) -> str:
+def score_id(score: LangfuseScore) -> str:
     return score.id or f"feedback-{score.traceId}"
 
 
@@ -123,7 +123,7 @@ def slot_key(id: str) -> str:
     return f"{SOURCE}-{id if fits else hashlib.sha256(id.encode()).hexdigest()}"
 
 
-def create_item(score: Score, prediction_id: str) -> FeedbackItem | None:
+def create_item(score: LangfuseScore, prediction_id: str) -> FeedbackItem | None:
     """The feedback that a score stands for; None where the thumb was removed. Raises BadInput."""
     if score.value is None:
         return None

@@ -80,7 +80,7 @@ class RatingRef(BaseModel):
     updated_at: int
 
 
-class Page(BaseModel):
+class RatingPage(BaseModel):
     items: list[Rating] = Field(default_factory=list)
 
 
@@ -175,7 +175,7 @@ class OpenWebui:
         while len(found) < len(changed):
             page += 1
             response = await self._get("/feedbacks/list", order_by="updated_at", direction="desc", page=page)
-            items = parse_response(TypeAdapter(Page), response).items
+            items = parse_response(TypeAdapter(RatingPage), response).items
             found |= {rating.id: rating for rating in items if rating.id in changed}
             if not items or items[-1].updated_at < min(changed.values()):
                 break

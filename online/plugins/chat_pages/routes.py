@@ -19,10 +19,10 @@ from online.api.dependencies import RuntimeDep
 from online.api.responses import json_response
 from online.api.routes import Router
 from online.errors import BadInput, NotFound, TooLarge, Unavailable
-from online.installed import Parts
+from online.installed import ContributedParts
 from online.plugins.chat_pages.langfuse import Langfuse, SavedScore, score_id
 from online.plugins.chat_pages.open_webui import OpenWebui
-from online.plugins.chat_pages.schemas import IntegrationAnswer, OpenWebuiEvent, Score, ScoreEvents
+from online.plugins.chat_pages.schemas import IntegrationAnswer, LangfuseScore, OpenWebuiEvent, ScoreEvents
 from online.plugins.chat_pages.settings import ChatPageSettings
 from online.serving.parts import ServicePart, Work
 from online.serving.runtime import Runtime
@@ -56,7 +56,7 @@ class ChatPages(ServicePart):
 
 
 def pages_of(request: Request) -> ChatPages:
-    parts: Parts = request.app.state.parts
+    parts: ContributedParts = request.app.state.parts
     return parts.find(ChatPages)
 
 
@@ -102,7 +102,7 @@ async def get_langfuse(request: Request) -> Langfuse:
 LangfuseDep = Annotated[Langfuse, Depends(get_langfuse)]
 
 
-@router.post("/api/public/scores", "own keys", response_model=IntegrationAnswer, body=Score)
+@router.post("/api/public/scores", "own keys", response_model=IntegrationAnswer, body=LangfuseScore)
 async def save_score(request: Request, runtime: RuntimeDep, langfuse: LangfuseDep) -> Response:
     """Save a thumb, in Langfuse's shape. A second request with the same id replaces it.
 
@@ -111,7 +111,7 @@ async def save_score(request: Request, runtime: RuntimeDep, langfuse: LangfuseDe
     body = await read_json(request, runtime.settings)
     if body.lstrip()[:1] == b"[":
         return describe_list(await langfuse.save_all(parse_list(body, runtime.settings)))
-    score = parse_as(body, Score)
+    score = parse_as(body, LangfuseScore)
     return json_response({"id": score_id(score), "status": await langfuse.save(score)})
 
 

@@ -21,7 +21,7 @@ class OpenWebuiEvent(Wire):
     subject: OpenWebuiSubject | None = None
 
 
-class Score(Wire):
+class LangfuseScore(Wire):
     """A score in Langfuse's shape, with the fields that LibreChat sends."""
 
     id: Name | None = None

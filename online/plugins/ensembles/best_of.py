@@ -26,14 +26,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from online.models.bets import PATIENCE, SCORE_EVERY, Bets
-from online.models.contract import Answer, Example, Model, Options, Part, State, pack_json, unpack_json
+from online.models.contract import Answer, Example, Model, Options, State, StatePart, pack_json, unpack_json
 from online.models.encoders.text import TextEncoder
 from online.models.example_checks import check
 from online.models.kinds import spec_of
 from online.models.members import extract_parts, prefix_parts, split_at_scored, teach_all
 from online.models.options import INPUT, KEY, SIZE, Option, resolve
 from online.plugins.ensembles.membership import check_untrusted_member, create_member
-from online.plugins.ensembles.rest import GRACE, REST_SHARE, Roster, begins_stretch
+from online.plugins.ensembles.rest import GRACE, REST_SHARE, MemberSchedule, begins_stretch
 from online.plugins.ensembles.votes import (
     MEMORIES,
     Ballot,
@@ -85,7 +85,7 @@ HANDICAPS = {"near": 3.0, "near-now": 6.0, "line-now": 12.0, "curve": 3.0, "slda
 
 
 @dataclass(slots=True)
-class Standing(Bets):
+class ContenderRecord(Bets):
     """A contender's record. loss: fading Brier loss. losses: for the vote, one per memory. recent: fading count of right answers."""
 
     loss: float = 0.0
@@ -109,7 +109,7 @@ class Standing(Bets):
 
 
 @dataclass(slots=True)
-class Trial:
+class ChallengerTrial:
     """A challenger that relearns the contender `of`, its original.
 
     standing: bets that the challenger is better. other: bets that the original is.
@@ -117,8 +117,8 @@ class Trial:
 
     of: str
     model: Model
-    standing: Standing = field(default_factory=Standing)
-    other: Standing = field(default_factory=Standing)
+    standing: ContenderRecord = field(default_factory=ContenderRecord)
+    other: ContenderRecord = field(default_factory=ContenderRecord)
 
 
 def check_untrusted(options: Options) -> None:
@@ -140,7 +140,7 @@ class BestOf:
         self.input: str = self.options["input"]
         self.device = device
         self._set_contenders(self.options["contenders"] or CONTENDERS[self.input])
-        self.trial: Trial | None = None
+        self.trial: ChallengerTrial | None = None
         self.recent: list[bytes] = []
         self._forget_answers()
 
@@ -151,10 +151,10 @@ class BestOf:
         voting = [VOTE] if self.options["vote"] and len(self.models) > 1 else []
         handicaps = {} if self.options["contenders"] else HANDICAPS
         first = {name: [handicaps.get(name, 0.0)] * len(MEMORIES) for name in [*voting, *self.models]}
-        self.standings = {name: Standing(losses=losses) for name, losses in first.items()}
+        self.standings = {name: ContenderRecord(losses=losses) for name, losses in first.items()}
         self.served = next(iter(self.standings))
         self.memories = MemoryChoice()
-        self.roster = Roster(self.models, self.options["patience"])
+        self.roster = MemberSchedule(self.models, self.options["patience"])
         self.exact = {name for name, own in contenders.items() if spec_of(own["kind"]).is_exact}
 
     def keep_members(self, names: Collection[str]) -> None:
@@ -332,7 +332,9 @@ class BestOf:
             for standing in self.standings.values():
                 standing.begin_again()
 
-    def _score_trial(self, trial: Trial, example: Example, given: dict[str, list[Answer]], place: int) -> None:
+    def _score_trial(
+        self, trial: ChallengerTrial, example: Example, given: dict[str, list[Answer]], place: int
+    ) -> None:
         """Score the challenger. given: the answers to a stretch; place: of this example among them."""
         answer, original = given[CHALLENGER][place], given[trial.of][place]
         trial.standing.add(answer, example.label)
@@ -358,7 +360,7 @@ class BestOf:
         self._forget_answers()
         if label is None:
             of = single if self.served == VOTE else self.served
-            self.trial = Trial(of, self._create_member(of))
+            self.trial = ChallengerTrial(of, self._create_member(of))
 
     # state
 
@@ -403,13 +405,15 @@ class BestOf:
 
         Prediction needs only those of the served one, or of all voters.
         """
-        parts = {"table": Part({"table": pack_json(self._table())}, serving=True)}
+        parts = {"table": StatePart({"table": pack_json(self._table())}, serving=True)}
         for name, model in self.models.items():
             serves = self.served == name or (self.served == VOTE and name not in self.roster.resting)
             if serves or not serving_only:
                 parts |= prefix_parts(name, model.state(serving_only), serves)
         if not serving_only:
-            parts["memory"] = Part({"recent": pack_json([features.hex() for features in self.recent])}, serving=False)
+            parts["memory"] = StatePart(
+                {"recent": pack_json([features.hex() for features in self.recent])}, serving=False
+            )
             parts |= prefix_parts(CHALLENGER, self.trial.model.state(), False) if self.trial else {}
         return parts
 
@@ -418,7 +422,7 @@ class BestOf:
         self._set_contenders(self.options["contenders"] or CONTENDERS[self.input])
         self.served, self.trial = table["served"], None
         self.standings = {
-            name: Standing(**table["standings"][name]) for name in self.standings
+            name: ContenderRecord(**table["standings"][name]) for name in self.standings
         }  # in the order of the options
         self.memories.errors = table["memories"]
         self.roster.restore(table["roster"])
@@ -430,8 +434,8 @@ class BestOf:
             self.recent = [bytes.fromhex(features) for features in unpack_json(state["memory"].tensors["recent"])]
             if table["trial"]:
                 of, standing, other = table["trial"]
-                records = Standing(**standing), Standing(**other)
-                self.trial = Trial(of, self._create_member(of), *records)
+                records = ContenderRecord(**standing), ContenderRecord(**other)
+                self.trial = ChallengerTrial(of, self._create_member(of), *records)
                 self.trial.model.restore(extract_parts(CHALLENGER, state))
 
 

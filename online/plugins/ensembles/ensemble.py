@@ -21,8 +21,8 @@ from online.models.contract import (
     Example,
     Model,
     Options,
-    Part,
     State,
+    StatePart,
     build_candidates,
     pack_json,
     unpack_json,
@@ -158,7 +158,7 @@ class Ensemble:
 
     def state(self, serving_only: bool = False) -> State:
         """Each member's parts under its number."""
-        parts = {TABLE: Part({"table": pack_json({"missed": self.missed})}, serving=True)}
+        parts = {TABLE: StatePart({"table": pack_json({"missed": self.missed})}, serving=True)}
         for number, member in enumerate(self.members):
             for name, part in prefix_parts(str(number), member.state(serving_only), serves=True).items():
                 parts[name] = part

@@ -6,7 +6,7 @@ from typing import Any
 from online.models.contract import Model, Options
 from online.models.kinds import find_kind
 from online.models.registry import check_untrusted_options, create
-from online.models.retirement import WithRetiredClasses
+from online.models.retirement import RetirableModel
 
 RESERVED = ("kind", "device")  # of a member's table; all else are options of its kind
 
@@ -32,7 +32,7 @@ def create_member(who: str, own: Any, shared: Options, device: str) -> Model:
     if "text_features" in options:
         raise ValueError(f"{who} cannot set option 'text_features': members read what their ensemble reads")
     model = create(kind, given | options, device)
-    return model.model if isinstance(model, WithRetiredClasses) else model
+    return model.model if isinstance(model, RetirableModel) else model
 
 
 def check_untrusted_member(own: Any) -> None:

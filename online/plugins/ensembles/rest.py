@@ -22,7 +22,7 @@ PERIOD = 16  # of which one probe is for resting members
 MOST = 16.0  # times what wins a bet: a member that was bad for long is not put to rest for that when it is good
 
 
-class Roster:
+class MemberSchedule:
     """The members, in a fixed order, and which of them rest. patience: see `bets`."""
 
     def __init__(self, names: Iterable[str], patience: float) -> None:

@@ -20,7 +20,7 @@ from online.models.contract import Answer, build_candidates
 Floats = NDArray[np.float64]
 
 
-class Memory(NamedTuple):
+class VoteMemory(NamedTuple):
     """How long losses are remembered, and how fast weights follow them: exp(-eagerness * loss).
 
     fading: share of the loss kept per scored example. errors: whether an error adds 1 to the Brier score.
@@ -31,7 +31,7 @@ class Memory(NamedTuple):
     errors: bool = True
 
 
-MEMORIES = (Memory(0.99, 0.3, errors=False), Memory(0.997, 0.15), Memory(0.999, 0.1), Memory(0.97, 0.3))
+MEMORIES = (VoteMemory(0.99, 0.3, errors=False), VoteMemory(0.997, 0.15), VoteMemory(0.999, 0.1), VoteMemory(0.97, 0.3))
 EAGERNESS_K = np.array([memory.eagerness for memory in MEMORIES])
 CHOICE_FADING = 0.999  # of the errors that decide which memory's vote is served
 

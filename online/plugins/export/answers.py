@@ -13,7 +13,7 @@ import onnx
 
 from online.errors import CannotExport
 from online.models.statistics.calibration import Confidence
-from online.plugins.export.graph import Graph, TensorSpec
+from online.plugins.export.graph import ExportGraphBuilder, GraphTensor
 from online.plugins.export.inputs import InputSchema
 
 
@@ -26,7 +26,7 @@ class AnswerGraph:
 
     model: onnx.ModelProto
     inputs: InputSchema
-    outputs: tuple[TensorSpec, ...]
+    outputs: tuple[GraphTensor, ...]
     classes: tuple[str, ...] = ()
     temperature: float | None = None
     abstain_below: float = 0.0
@@ -46,7 +46,7 @@ class Abstention:
     spread: float | None
 
 
-def make_odds(graph: Graph, scores: str, temperature: float = 1.0) -> tuple[str, str]:
+def make_odds(graph: ExportGraphBuilder, scores: str, temperature: float = 1.0) -> tuple[str, str]:
     """exp((score - highest) / temperature) [B, A], and the highest score [B, 1], both in `wide`."""
     wide = graph.widen(scores)
     best = graph.reduce("ReduceMax", wide)
@@ -57,7 +57,7 @@ def make_odds(graph: Graph, scores: str, temperature: float = 1.0) -> tuple[str,
 
 
 def finish_classes(
-    graph: Graph,
+    graph: ExportGraphBuilder,
     inputs: InputSchema,
     odds: str,
     labels: Sequence[str],
@@ -74,7 +74,7 @@ def finish_classes(
     choice = graph.op("ArgMax", chances, axis=1, keepdims=0)
     outputs = [
         (
-            TensorSpec("chances", "float32", ("B", len(kept)), "The probability of each class."),
+            GraphTensor("chances", "float32", ("B", len(kept)), "The probability of each class."),
             graph.cast(chances, "float32"),
         )
     ]
@@ -85,9 +85,9 @@ def finish_classes(
             is_low = graph.op("Or", is_low, lacks_replacement(graph, odds, total, kept, len(labels)))
         choice = graph.op("Where", is_low, graph.constant("abstained", -1, "int64"), choice)
         meaning = "The probability that the likeliest class is right."
-        outputs.append((TensorSpec("confidence", "float32", ("B",), meaning), graph.cast(confidence, "float32")))
+        outputs.append((GraphTensor("confidence", "float32", ("B",), meaning), graph.cast(confidence, "float32")))
     meaning = "The place of the answer among the classes" + ("; -1: the model abstains." if abstention else ".")
-    outputs.append((TensorSpec("choice", "int64", ("B",), meaning), choice))
+    outputs.append((GraphTensor("choice", "int64", ("B",), meaning), choice))
     return AnswerGraph(
         graph.finish(inputs.tensors, outputs),
         inputs,
@@ -99,7 +99,7 @@ def finish_classes(
     )
 
 
-def share_odds(graph: Graph, odds: str, total: str, kept: Sequence[int], count: int) -> str:
+def share_odds(graph: ExportGraphBuilder, odds: str, total: str, kept: Sequence[int], count: int) -> str:
     """Chances [B, K]: the odds of the classes that are kept, divided by their sum; equal ones if all are 0."""
     if len(kept) == count:
         return graph.op("Div", odds, total)
@@ -110,7 +110,7 @@ def share_odds(graph: Graph, odds: str, total: str, kept: Sequence[int], count: 
     return graph.op("Where", is_possible, shares, graph.scalar("equal_share", 1 / len(kept)))
 
 
-def lacks_replacement(graph: Graph, odds: str, total: str, kept: Sequence[int], count: int) -> str:
+def lacks_replacement(graph: ExportGraphBuilder, odds: str, total: str, kept: Sequence[int], count: int) -> str:
     """[B] whether the likeliest class is retired and the next one is not likely enough among all classes."""
     is_retired = np.ones(count)
     is_retired[list(kept)] = 0
@@ -122,7 +122,7 @@ def lacks_replacement(graph: Graph, odds: str, total: str, kept: Sequence[int], 
     return graph.op("And", graph.op("Greater", replaced, "zero"), is_unlikely)
 
 
-def make_confidence(graph: Graph, total: str, abstention: Abstention) -> str:
+def make_confidence(graph: ExportGraphBuilder, total: str, abstention: Abstention) -> str:
     """`Confidence` [B] of the likeliest class."""
     fit = abstention.confidence
     one, tiny = graph.scalar("one", 1), graph.scalar("tiny", 1e-9)

@@ -22,7 +22,7 @@ from online.settings import ModelSettings, Settings
 
 if TYPE_CHECKING:
     from online.learning.encoder_tuning.tuning import Progress
-    from online.plugins.export.exporter import Exported, RestoredVersion
+    from online.plugins.export.exporter import ExportedModel, RestoredVersion
     from online.plugins.export.formats import ExportFormat
     from online.serving.version_loader import VersionLoader
     from online.state.workspace import Workspace
@@ -33,11 +33,11 @@ STAYS_FLOAT = "  (float32 throughout: no matrix is large enough for int8, or all
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ExportOutcome:
     """What became of one format. exported: None where `reason` says why it could not be written."""
 
     format: str
-    exported: "Exported | None"
+    exported: "ExportedModel | None"
     reason: str = ""
 
 
@@ -101,7 +101,7 @@ def export_answers(
         number = workspace.snapshots(spec.name).labels.resolve(version)
         folder = pick_folder(out, spec, number, format)
 
-        def work(tick: "Progress") -> list[Outcome]:
+        def work(tick: "Progress") -> list[ExportOutcome]:
             tick(f"reading version {number}", 0, len(forms) + 1)
             import_whole("onnxruntime")
             restored = restore(workspace, version_loader(workspace, spec), number)
@@ -172,11 +172,11 @@ def read_umask() -> int:
 
 def write_all(
     version: "RestoredVersion", forms: "list[ExportFormat]", folder: Path, tick: "Progress", is_nested: bool
-) -> list[Outcome]:
+) -> list[ExportOutcome]:
     """is_nested: whether each format gets a folder of its own, and one that cannot be written is left out."""
     from online.plugins.export.exporter import export as export_version
 
-    outcomes = list[Outcome]()
+    outcomes = list[ExportOutcome]()
     for place, form in enumerate(forms, 1):
         tick(f"writing {form.name}", place, len(forms) + 1)
         try:
@@ -184,16 +184,16 @@ def write_all(
         except CannotExport as error:
             if not is_nested:
                 raise
-            outcomes.append(Outcome(form.name, None, str(error)))
+            outcomes.append(ExportOutcome(form.name, None, str(error)))
             continue
         write_files(exported, folder / form.name if is_nested else folder)
-        outcomes.append(Outcome(form.name, exported))
+        outcomes.append(ExportOutcome(form.name, exported))
     if not any(outcome.exported for outcome in outcomes):
         raise CannotExport(outcomes[0].reason)
     return outcomes
 
 
-def write_files(exported: "Exported", folder: Path) -> None:
+def write_files(exported: "ExportedModel", folder: Path) -> None:
     from online.plugins.export.inputs import tokenizer_file
 
     folder.mkdir(exist_ok=True)
@@ -211,7 +211,7 @@ def write_durably(path: Path, data: bytes) -> None:
     write_file(path, data, durable=True)
 
 
-def show(outcomes: list[Outcome], folder: Path, as_json: bool) -> None:
+def show(outcomes: list[ExportOutcome], folder: Path, as_json: bool) -> None:
     if as_json:
         manifests = [each.exported.manifest.to_json() for each in outcomes if each.exported]
         left_out = {each.format: each.reason for each in outcomes if each.exported is None}
@@ -226,7 +226,7 @@ def show(outcomes: list[Outcome], folder: Path, as_json: bool) -> None:
     typer.echo(f"version {subject.version} of {subject.model} is in {folder}")
 
 
-def format_row(exported: "Exported") -> str:
+def format_row(exported: "ExportedModel") -> str:
     """A line of the table: what was measured, and the share of right answers of the served model and of the file."""
     manifest, measured = exported.manifest, exported.manifest.measured
     line = f"{manifest.description.format:<12} {manifest.bytes:>12,}"

@@ -16,39 +16,39 @@ from online.models.contract import Model, Options
 from online.models.encoders import minilm
 from online.models.kinds import HASHED, KindSpec, challenger_of, encoder_options, input_options, kinds_of, spec_of
 from online.models.operator_code import import_attribute
-from online.models.retirement import WithRetiredClasses
+from online.models.retirement import RetirableModel
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.formats import ExportFormat
-from online.plugins.export.golden import Served, measure
-from online.plugins.export.graph import Graph
+from online.plugins.export.golden import ServedModel, measure
+from online.plugins.export.graph import ExportGraphBuilder
 from online.plugins.export.inputs import IDS, sha256_of_tokenizer
 from online.plugins.export.kinds import explain_refusal, find_builder
 from online.plugins.export.manifest import (
     PREPROCESSING,
-    Description,
-    ExportManifest,
-    Subject,
+    ExportDescription,
+    ExportDocument,
+    ExportSubject,
     name_columns,
 )
 
-Builder = Callable[[Any, Graph, Collection[str]], AnswerGraph]
+Builder = Callable[[Any, ExportGraphBuilder, Collection[str]], AnswerGraph]
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredVersion:
     """A version in memory. options: those it was created with. tuned: the file of its tuned text encoder, if it has one."""
 
-    subject: Subject
+    subject: ExportSubject
     options: Options
-    served: Served
+    served: ServedModel
     tuned: Path | None = None
     held_out: Sequence[tuple[bytes, str]] = ()  # of an earlier version, where this one keeps no examples
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportedModel:
     data: bytes
-    manifest: ExportManifest
+    manifest: ExportDocument
 
 
 def check_kind(kind: str, options: Options) -> None:
@@ -61,7 +61,7 @@ def refuse_kind(spec: KindSpec) -> None:
     raise CannotExport(f"a model of the kind {spec.name} cannot be exported: {explain_refusal(spec)}")
 
 
-def export(version: RestoredVersion, form: ExportFormat) -> Exported:
+def export(version: RestoredVersion, form: ExportFormat) -> ExportedModel:
     """Raises CannotExport that says why this version cannot be written in this format."""
     spec, model, retired = unwrap(version)
     reads = input_options(version.subject.kind, version.options)["input"]
@@ -69,13 +69,15 @@ def export(version: RestoredVersion, form: ExportFormat) -> Exported:
         raise CannotExport(
             "texts that are read by hashing (option text_features) are not in any graph; a learner in a browser hashes them"
         )
-    graph = build_graph(spec, model, Graph(form.wide, read_encoder(version) if reads == "text" else None), retired)
+    graph = build_graph(
+        spec, model, ExportGraphBuilder(form.wide, read_encoder(version) if reads == "text" else None), retired
+    )
     description = describe_export(version.subject, spec, graph, form)
     data = form.write(graph, description)
     measured = measure(version.served, graph, form.load(data, description), list_labelled(model) or version.held_out)
     digest = hashlib.sha256(data).hexdigest()
-    manifest = ExportManifest(description, form.file, digest, len(data), measured, form.count_int8(graph))
-    return Exported(data, manifest)
+    manifest = ExportDocument(description, form.file, digest, len(data), measured, form.count_int8(graph))
+    return ExportedModel(data, manifest)
 
 
 def unwrap(version: RestoredVersion) -> tuple[KindSpec, Model, Collection[str]]:
@@ -85,7 +87,7 @@ def unwrap(version: RestoredVersion) -> tuple[KindSpec, Model, Collection[str]]:
         kind = challenger_of(kind, version.options) if model.served == CHALLENGER else kind
         model = model.models[model.served]
     retired: Collection[str] = ()
-    if isinstance(model, WithRetiredClasses):
+    if isinstance(model, RetirableModel):
         retired, model = model.retired, model.model
     spec = spec_of(kind)
     if not find_builder(spec):
@@ -93,7 +95,7 @@ def unwrap(version: RestoredVersion) -> tuple[KindSpec, Model, Collection[str]]:
     return spec, model, retired
 
 
-def build_graph(spec: KindSpec, model: Model, graph: Graph, retired: Collection[str]) -> AnswerGraph:
+def build_graph(spec: KindSpec, model: Model, graph: ExportGraphBuilder, retired: Collection[str]) -> AnswerGraph:
     return cast(Builder, import_attribute(find_builder(spec)))(model, graph, retired)
 
 
@@ -108,9 +110,11 @@ def list_labelled(model: Model) -> Sequence[tuple[bytes, str]]:
     return [(example.features, example.label) for example in model.held_out.examples()]
 
 
-def describe_export(subject: Subject, spec: KindSpec, graph: AnswerGraph, form: ExportFormat) -> Description:
+def describe_export(
+    subject: ExportSubject, spec: KindSpec, graph: AnswerGraph, form: ExportFormat
+) -> ExportDescription:
     schema = graph.inputs
-    return Description(
+    return ExportDescription(
         subject,
         form.name,
         spec.task,

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from online.io.atomic import write_file
 from online.io.locks import lock_file
-from online.plugins.export.exporter import Exported
+from online.plugins.export.exporter import ExportedModel
 from online.plugins.export.formats import ExportFormat
 from online.snapshots import Snapshots
 from online.snapshots.manifest import Manifest
@@ -78,7 +78,7 @@ class ExportFolder:
             return None
         return KeptExport(path, manifest)
 
-    def keep(self, version: Manifest, form: ExportFormat, exported: Exported) -> None:
+    def keep(self, version: Manifest, form: ExportFormat, exported: ExportedModel) -> None:
         """Write an entry, then delete what is not to be kept."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         entry = self._entry(version, form)

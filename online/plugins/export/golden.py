@@ -18,7 +18,7 @@ from online.models.encoders import minilm
 from online.models.encoders.values import Value, parse_row
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.inputs import InputSchema
-from online.plugins.export.manifest import Description, Measured
+from online.plugins.export.manifest import ExportAccuracy, ExportDescription
 
 RANDOM_ROWS, RANDOM_TEXTS = 256, 64
 MOST_LABELLED = 512
@@ -31,7 +31,7 @@ Runner = Callable[[Mapping[str, NDArray[Any]]], Outputs]
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedModel:
     """A model and what it needs to answer instances. encode: instances -> the bytes that it reads."""
 
     model: Model
@@ -41,7 +41,9 @@ class Served:
         return self.model.predict(self.encode(instances))
 
 
-def measure(served: Served, graph: AnswerGraph, run: Runner, labelled: Sequence[tuple[bytes, str]] = ()) -> Measured:
+def measure(
+    served: ServedModel, graph: AnswerGraph, run: Runner, labelled: Sequence[tuple[bytes, str]] = ()
+) -> ExportAccuracy:
     """labelled: encoded inputs with their right classes. Texts cannot be read back from these."""
     golden = [*read_probes(served.model, graph.inputs), *draw_instances(graph.inputs)]
     answers = served.answer(golden)
@@ -55,13 +57,13 @@ def measure(served: Served, graph: AnswerGraph, run: Runner, labelled: Sequence[
     ]
     known = list(labelled[:MOST_LABELLED]) if graph.inputs.kind != "text" else []
     if not known or not graph.classes:
-        return Measured(len(golden), max(differences), float(np.mean(equal)))
+        return ExportAccuracy(len(golden), max(differences), float(np.mean(equal)))
     exported = ask(graph, run, [decode(graph.inputs, data) for data, _ in known])
     own = served.model.predict([data for data, _ in known])
     right = [name_choice(graph, each) == label for each, (_, label) in zip(exported, known, strict=True)]
     own_right = [answer.choice == label for answer, (_, label) in zip(own, known, strict=True)]
     accuracies = float(np.mean(own_right)), float(np.mean(right))
-    return Measured(len(golden), max(differences), float(np.mean(equal)), len(known), *accuracies)
+    return ExportAccuracy(len(golden), max(differences), float(np.mean(equal)), len(known), *accuracies)
 
 
 def ask(graph: AnswerGraph, run: Runner, instances: Sequence[Any]) -> list[dict[str, Any]]:
@@ -104,7 +106,7 @@ def split_rows(calls: Sequence[Mapping[str, NDArray[Any]]]) -> list[dict[str, ND
     ]
 
 
-def run_by_rows(answer: Callable[[list[NDArray[Any]]], list[NDArray[Any]]], description: Description) -> Runner:
+def run_by_rows(answer: Callable[[list[NDArray[Any]]], list[NDArray[Any]]], description: ExportDescription) -> Runner:
     """A runner of a file that answers one row at a time, and whose inputs and outputs have an order but no names."""
 
     def run(inputs: Mapping[str, NDArray[Any]]) -> Outputs:

@@ -24,7 +24,7 @@ TENSOR_TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "in
 
 
 @dataclass(frozen=True, slots=True)
-class TensorSpec:
+class GraphTensor:
     """One input or output of a graph. shape: numbers, and names of dimensions that differ from call to call."""
 
     name: str
@@ -33,7 +33,7 @@ class TensorSpec:
     meaning: str
 
 
-class Graph(minilm.Graph):
+class ExportGraphBuilder(minilm.GraphBuilder):
     """Nodes that compute a served answer. wide: the type of numbers that must not lose digits.
 
     exact_nodes: the names of products that int8 must leave alone.
@@ -85,7 +85,7 @@ class Graph(minilm.Graph):
         low = self.constant(f"{name}_low", -most, dtype or self.wide)
         return self.op("Clip", x, low, self.constant(f"{name}_high", most, dtype or self.wide))
 
-    def finish(self, inputs: Sequence[TensorSpec], outputs: Sequence[tuple[TensorSpec, str]]) -> onnx.ModelProto:
+    def finish(self, inputs: Sequence[GraphTensor], outputs: Sequence[tuple[GraphTensor, str]]) -> onnx.ModelProto:
         """The whole graph. outputs: each with the value that it has."""
         for spec, value in outputs:
             self.nodes.append(helper.make_node("Identity", [value], [spec.name]))
@@ -105,5 +105,5 @@ class Graph(minilm.Graph):
         return model
 
 
-def describe(spec: TensorSpec) -> onnx.ValueInfoProto:
+def describe(spec: GraphTensor) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(spec.name, TENSOR_TYPES[spec.dtype], list(spec.shape))

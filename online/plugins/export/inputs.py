@@ -28,12 +28,12 @@ from online.models.encoders.text import TEXT_SCALE, extract_text
 from online.models.encoders.values import Value
 from online.models.inputs import Inputs
 from online.models.kinds import Input
-from online.plugins.export.graph import Graph, TensorSpec
+from online.plugins.export.graph import ExportGraphBuilder, GraphTensor
 
-IDS = TensorSpec(
+IDS = GraphTensor(
     "ids", "int64", ("B", "T"), "Token ids of texts of the same number of tokens, by tokenizer.json, at most 256 each."
 )
-ROWS = TensorSpec("rows", "float32", ("B", 1), "Only the number of rows is read: every input has the same answer.")
+ROWS = GraphTensor("rows", "float32", ("B", 1), "Only the number of rows is read: every input has the same answer.")
 NUMBERS, CATEGORIES = "numbers", "categories"
 LARGEST_EXPONENT = {"float64": 1022, "float32": 126}  # of a power of two that the type holds
 
@@ -55,7 +55,7 @@ class InputSchema:
     """
 
     kind: Input
-    tensors: tuple[TensorSpec, ...]
+    tensors: tuple[GraphTensor, ...]
     numbers: tuple[NumberScale, ...] = ()
     categories: tuple[str, ...] = ()
     overflow: bool = False
@@ -116,21 +116,21 @@ class Features:
         return arranged
 
 
-def read_texts(graph: Graph) -> Features:
+def read_texts(graph: ExportGraphBuilder) -> Features:
     """MiniLM, with the weights that the graph was created with, and its quantisation."""
     scaled = graph.op("Mul", graph.encode(IDS.name), graph.constant("text_scale", TEXT_SCALE, "float32"))
     rounded = graph.clip(graph.op("Round", scaled), "feature", 127, "float32")
     return Features(rounded, np.arange(minilm.WIDTH), InputSchema("text", (IDS,)))
 
 
-def read_inputs(graph: Graph, inputs: Inputs) -> Features:
+def read_inputs(graph: ExportGraphBuilder, inputs: Inputs) -> Features:
     """The features of a head on exact statistics."""
     if inputs.kind == "text":
         return read_texts(graph)
     return read_columns(graph, inputs.columns, inputs.kind == "table")
 
 
-def read_columns(graph: Graph, columns: Columns, is_table: bool) -> Features:
+def read_columns(graph: ExportGraphBuilder, columns: Columns, is_table: bool) -> Features:
     """The features of vectors or tables, exactly as `Columns` computes them. Raises CannotExport if there are no columns."""
     numbers = [place for place, column in enumerate(columns.columns) if column.number and not column.is_band]
     categories = [place for place, column in enumerate(columns.columns) if not column.number]
@@ -152,7 +152,7 @@ def read_columns(graph: Graph, columns: Columns, is_table: bool) -> Features:
     return Features(join(graph, blocks), np.array(order, np.intp), schema)
 
 
-def join(graph: Graph, blocks: Sequence[str]) -> str:
+def join(graph: ExportGraphBuilder, blocks: Sequence[str]) -> str:
     """Blocks [B, D] side by side. Raises CannotExport if there are none."""
     if not blocks:
         raise CannotExport("the model has learned no column of a table yet, so there is nothing that it could read")
@@ -165,7 +165,9 @@ def find_starts(columns: Columns) -> list[int]:
     return [0, *np.cumsum(widths).tolist()][:-1]
 
 
-def quantise_numbers(graph: Graph, columns: Columns, places: Sequence[int], is_table: bool) -> tuple[str, str | None]:
+def quantise_numbers(
+    graph: ExportGraphBuilder, columns: Columns, places: Sequence[int], is_table: bool
+) -> tuple[str, str | None]:
     """clip(rint(x * 2^exponent) - centre) [B, N], and 1 where a number is present; None if all always are."""
     chosen = [columns.columns[place] for place in places]
     check_scales(chosen, graph.wide)
@@ -182,7 +184,7 @@ def check_scales(columns: Sequence[Column], wide: str) -> None:
         raise CannotExport(f"the scale of a number does not fit into {wide}")
 
 
-def count_steps(graph: Graph, x: str, columns: Sequence[Column], prefix: str = "") -> str:
+def count_steps(graph: ExportGraphBuilder, x: str, columns: Sequence[Column], prefix: str = "") -> str:
     """rint(x * 2^exponent) - centre [B, N]: how many quanta each number lies from the centre of its column."""
     scales = np.exp2([float(column.exponent) for column in columns])
     scaled = graph.op("Mul", x, graph.constant(f"{prefix}scales", scales, graph.wide))
@@ -190,7 +192,9 @@ def count_steps(graph: Graph, x: str, columns: Sequence[Column], prefix: str = "
     return graph.op("Sub", graph.op("Round", scaled), centres)
 
 
-def read_bands(graph: Graph, columns: Columns, numbers: Sequence[int], is_table: bool) -> tuple[list[str], list[int]]:
+def read_bands(
+    graph: ExportGraphBuilder, columns: Columns, numbers: Sequence[int], is_table: bool
+) -> tuple[list[str], list[int]]:
     """The features of bands, each [B, K], and the served feature of each: zero where a number is outside its band."""
     place_of = {columns.columns[number].name: at for at, number in enumerate(numbers)}
     bands = [place for place, column in enumerate(columns.columns) if column.is_band]
@@ -213,13 +217,13 @@ def read_bands(graph: Graph, columns: Columns, numbers: Sequence[int], is_table:
     return blocks, [starts[place] + at for at in range(len(read)) for place in bands]
 
 
-def split_missing(graph: Graph, numbers: str) -> tuple[str, str]:
+def split_missing(graph: ExportGraphBuilder, numbers: str) -> tuple[str, str]:
     """The numbers with 0 for each missing one (NaN), and 1.0 where one is present."""
     missing = graph.op("IsNaN", numbers)
     return graph.op("Where", missing, graph.scalar("zero", 0), numbers), graph.cast(graph.op("Not", missing), "float32")
 
 
-def make_bump(graph: Graph, q: str, knot: int) -> str:
+def make_bump(graph: ExportGraphBuilder, q: str, knot: int) -> str:
     """max(127 * (96 - |q - knot|) // 96, 0): each product is exact, and no quotient is near the next whole number."""
     distance = graph.op("Abs", graph.add(q, f"knot_{knot}", -knot))
     half_width = graph.constant("half_width", 96, "float32")
@@ -245,10 +249,10 @@ def describe_numbers(
     """The schema of vectors or tables. Inputs without columns are left out."""
     missing = ", NaN where it has none" if is_table else ""
     specs = (
-        TensorSpec(
+        GraphTensor(
             NUMBERS, wide, ("B", len(numbers)), f"The numbers of each row, in the order of their names{missing}."
         ),
-        TensorSpec(
+        GraphTensor(
             CATEGORIES,
             "float32",
             ("B", len(categories)),

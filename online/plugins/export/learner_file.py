@@ -17,7 +17,7 @@ from online.models.contract import Model, Options
 from online.models.contributions import check_names
 from online.models.encoders.columns import Column
 from online.models.exchange.sums_file import SumsFile, read_sums, write_sums
-from online.models.retirement import WithRetiredClasses
+from online.models.retirement import RetirableModel
 from online.models.statistics.heads import HeadDecision
 
 KIND = "classifier"
@@ -87,7 +87,7 @@ def find_obstacle(model: Model) -> str:
 
 def unwrap(model: Model) -> Classifier | None:
     """The classifier that a model is; None for other kinds, and while classes are retired."""
-    if isinstance(model, WithRetiredClasses):
+    if isinstance(model, RetirableModel):
         return None if model.changes else unwrap(model.model)
     return model if isinstance(model, Classifier) else None
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from online.models.kinds import Input, Task
-from online.plugins.export.graph import TensorSpec
+from online.plugins.export.graph import GraphTensor
 from online.plugins.export.inputs import InputSchema
 
 FORMAT = 1
@@ -14,7 +14,7 @@ METADATA_KEY = "online"
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ExportSubject:
     """Which version of which model is exported. state_sha256: of what was learned; weights_sha256: of the served files."""
 
     model: str
@@ -27,7 +27,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ExportAccuracy:
     """How an exported file answers the golden inputs, one by one and together, compared with the served model.
 
     largest_difference: of a class's probability; of numbers, as a share of the largest served one. How large it is in each format is
@@ -44,7 +44,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class ExportDescription:
     """What is written into an exported file as well. It follows from the version alone, so that the same one gives the same bytes.
 
     classes: what the columns of `chances` mean, in order; empty for numbers. numbers, categories: the columns of those inputs.
@@ -52,12 +52,12 @@ class Description:
     do before the graph, which does the rest. tokenizer_sha256: of tokenizer.json; empty if no text is read.
     """
 
-    subject: Subject
+    subject: ExportSubject
     format: str
     task: Task
     input: Input
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
+    inputs: tuple[GraphTensor, ...]
+    outputs: tuple[GraphTensor, ...]
     classes: tuple[str, ...]
     numbers: tuple[str, ...]
     categories: tuple[str, ...]
@@ -72,18 +72,18 @@ class Description:
 
 
 @dataclass(frozen=True, slots=True)
-class ExportManifest:
+class ExportDocument:
     """The whole document. file, sha256, bytes: of the exported file. measured: None for a file that does not answer.
 
     int8_products: products by matrices of int8, and look-ups in them; 0: the file is in float32 throughout. None for the
     formats that have none.
     """
 
-    description: Description
+    description: ExportDescription
     file: str
     sha256: str
     bytes: int
-    measured: Measured | None
+    measured: ExportAccuracy | None
     int8_products: int | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class ExportManifest:
         return {**document, **file, **integers, **measured}
 
 
-def describe(description: Description) -> dict[str, Any]:
+def describe(description: ExportDescription) -> dict[str, Any]:
     """A description as one JSON object."""
     fields = asdict(description)
     subject: Mapping[str, Any] = fields.pop("subject")

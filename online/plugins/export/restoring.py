@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from online.errors import Conflict
 from online.models import Model, Options, create
-from online.models.retirement import WithRetiredClasses
+from online.models.retirement import RetirableModel
 from online.plugins.export.exporter import RestoredVersion, list_labelled
-from online.plugins.export.golden import Served
-from online.plugins.export.manifest import Subject
+from online.plugins.export.golden import ServedModel
+from online.plugins.export.manifest import ExportSubject
 from online.serving.version_loader import VersionLoader
 from online.snapshots.manifest import Manifest
 from online.state.workspace import Workspace
@@ -25,7 +25,7 @@ def restore(workspace: Workspace, loader: VersionLoader, number: int) -> Restore
         raise Conflict(f"version {number} of {manifest.model} was created by another kind or with other options")
     model = create(loader.kind, {**config.options, **loader.source.key_option()})
     model.restore(loaded.parts)
-    subject = Subject(
+    subject = ExportSubject(
         manifest.model,
         number,
         loader.kind,
@@ -37,7 +37,7 @@ def restore(workspace: Workspace, loader: VersionLoader, number: int) -> Restore
     tuned = workspace.tuned(config.encoder_name)
     options = {**config.options, **loader.source.key_option()}
     held_out = () if manifest.durable else find_held_out(loader, manifest, options)
-    return RestoredVersion(subject, config.options, Served(model, config.encoder.encode), tuned, held_out)
+    return RestoredVersion(subject, config.options, ServedModel(model, config.encoder.encode), tuned, held_out)
 
 
 def find_held_out(loader: VersionLoader, manifest: Manifest, options: Options) -> Sequence[tuple[bytes, str]]:
@@ -52,4 +52,4 @@ def find_held_out(loader: VersionLoader, manifest: Manifest, options: Options) -
 
 
 def as_inner(model: Model) -> Model:
-    return model.model if isinstance(model, WithRetiredClasses) else model
+    return model.model if isinstance(model, RetirableModel) else model

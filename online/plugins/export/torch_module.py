@@ -22,7 +22,7 @@ DTYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class GraphOperator:
     """One operator. kind: its name in ONNX."""
 
     kind: str
@@ -35,7 +35,7 @@ class Step:
 class Program:
     """A graph without protobuf. constants: by name."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[GraphOperator, ...]
     constants: Mapping[str, NDArray[Any]]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -45,7 +45,7 @@ def read_program(model: onnx.ModelProto) -> Program:
     """The steps of a graph, without those that only give an output its name."""
     graph = model.graph
     steps = tuple(
-        Step(
+        GraphOperator(
             node.op_type,
             tuple(node.input),
             node.output[0],

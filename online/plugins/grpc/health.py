@@ -19,7 +19,7 @@ WATCH_INTERVAL_S = 0.5
 Context = grpc.aio.ServicerContext[health_pb2.HealthCheckRequest, health_pb2.HealthCheckResponse]
 
 
-class Health(health_pb2_grpc.HealthServicer):
+class HealthService(health_pb2_grpc.HealthServicer):
     def __init__(self, runtime: Runtime, services: Collection[str], stopping: asyncio.Event) -> None:
         self.runtime, self.services, self.stopping = runtime, services, stopping
 

@@ -28,7 +28,7 @@ from online.api.auth.scopes import Access, check_scope
 from online.errors import BadInput, OnlineError, PreconditionFailed, SetupError, describe_error
 from online.installed import collect_all
 from online.plugins.grpc.calls import Call, Method, Service, parse_host
-from online.plugins.grpc.health import Health
+from online.plugins.grpc.health import HealthService
 from online.schemas.access.callers import ANONYMOUS, Caller
 from online.serving.parts import ServicePart
 from online.serving.rates import LARGE_BYTES, RateLimits
@@ -83,7 +83,7 @@ class GrpcServer(ServicePart):
         for service in services:
             server.add_generic_rpc_handlers((self._service_handler(service),))
         names = [health.SERVICE_NAME, *(service.descriptor.full_name for service in services)]
-        health_pb2_grpc.add_HealthServicer_to_server(Health(self.runtime, ["", *names], self.stopping), server)
+        health_pb2_grpc.add_HealthServicer_to_server(HealthService(self.runtime, ["", *names], self.stopping), server)
         reflection.enable_server_reflection([*names, reflection.SERVICE_NAME], server)
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         try:

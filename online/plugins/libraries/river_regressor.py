@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from online.models.contract import LARGEST_NUMBER, Answer, BadExample, Example, Options, parse_number
-from online.models.failures import Failures
+from online.models.failures import EstimatorFailures
 from online.models.options import KEY, Option
 from online.plugins.libraries.recent_errors import RecentErrors
 from online.plugins.libraries.river import ONE_HOT, PARAMS, SCALE
@@ -101,9 +101,12 @@ class RiverRegressor(WrappedEstimator):
             return Answer(None, (), abstained=self.count > 0)
         return Answer(repr(value), (), interval=self.errors.interval(value))
 
-    def _number(self, estimator: Any, row: dict[str, Any], failures: Failures | None = None) -> float | None:
+    def _number(self, estimator: Any, row: dict[str, Any], failures: EstimatorFailures | None = None) -> float | None:
         """What the estimator predicts; None if it cannot. failures: where that is counted."""
-        known, failures = {name: value for name, value in row.items() if name in self.names}, failures or Failures()
+        known, failures = (
+            {name: value for name, value in row.items() if name in self.names},
+            failures or EstimatorFailures(),
+        )
         failures.tried += 1
         try:
             if self.forecasts:

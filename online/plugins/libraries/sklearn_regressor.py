@@ -14,7 +14,7 @@ from typing import Any
 
 from online.models.contract import LARGEST_NUMBER, Answer, BadExample, Example, Options, parse_number
 from online.models.example_checks import check_features
-from online.models.failures import Failures
+from online.models.failures import EstimatorFailures
 from online.models.options import KEY, Option
 from online.plugins.libraries import sklearn_inputs
 from online.plugins.libraries.recent_errors import RecentErrors
@@ -96,9 +96,9 @@ class SklearnRegressor(WrappedEstimator):
             return Answer(None, (), abstained=self.target.count > 0)
         return Answer(repr(value), (), interval=self.errors.interval(value))
 
-    def _number(self, data: bytes, failures: Failures | None = None) -> float | None:
+    def _number(self, data: bytes, failures: EstimatorFailures | None = None) -> float | None:
         """What the estimator predicts; None if it is not a finite number. failures: where an error is counted."""
-        failures = failures or Failures()
+        failures = failures or EstimatorFailures()
         failures.tried += 1
         try:
             scaled = float(self.estimator.predict(self.reader.row(data))[0])

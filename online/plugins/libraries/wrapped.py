@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from online.models.contract import BadExample, Example, Options, Part, State, new_revision, pack_json, unpack_json
-from online.models.failures import CANNOT_LEARN, Failures
+from online.models.contract import BadExample, Example, Options, State, StatePart, new_revision, pack_json, unpack_json
+from online.models.failures import CANNOT_LEARN, EstimatorFailures
 from online.models.options import Option, resolve
 from online.plugins.libraries.content_hash import compute_fingerprint
 
@@ -26,7 +26,7 @@ BACKUP_EVERY = 256  # examples from one backup to the next; an example that fail
 LONGEST_TEXT = 200  # characters of an untrusted parameter
 
 
-class Backup(NamedTuple):
+class EstimatorBackup(NamedTuple):
     """The state at one moment: the pickled content, and the facts beside it as JSON."""
 
     content: bytes
@@ -47,7 +47,7 @@ class WrappedEstimator:
         self.keys = parse_keys(self.options["key"])
         self.recent: list[bytes] = []
         self.copies = False
-        self.failures = Failures()
+        self.failures = EstimatorFailures()
         self.revision = new_revision()
         self._copy: tuple[int, Any] | None = None
         self._since: list[tuple[Example, Any]] = []
@@ -105,7 +105,10 @@ class WrappedEstimator:
         self.revision = new_revision()
 
     def _back_up(self) -> None:
-        self._backup, self._since = Backup(pickle.dumps(self._content(), protocol=5), pack_json(self._facts())), []
+        self._backup, self._since = (
+            EstimatorBackup(pickle.dumps(self._content(), protocol=5), pack_json(self._facts())),
+            [],
+        )
 
     def _undo(self) -> None:
         """Return to the state before the present call of `learn`."""
@@ -163,7 +166,7 @@ class WrappedEstimator:
         data = pickle.dumps(self._content(), protocol=5)
         meta = {**self._facts(), "recent": [features.hex() for features in self.recent], "hmac": self._sign(data)}
         tensors = {"estimator": np.frombuffer(data, np.uint8), "meta": pack_json(meta)}
-        return {"estimator": Part(tensors, serving=True, revision=self.revision)}
+        return {"estimator": StatePart(tensors, serving=True, revision=self.revision)}
 
     def restore(self, state: State) -> None:
         tensors = state["estimator"].tensors
@@ -176,7 +179,7 @@ class WrappedEstimator:
         self._adopt_facts(meta)
         self.recent = [bytes.fromhex(features) for features in meta["recent"]]
         self.revision = new_revision()
-        self._backup, self._since = Backup(data, pack_json(self._facts())), []
+        self._backup, self._since = EstimatorBackup(data, pack_json(self._facts())), []
 
     def _sign(self, data: bytes) -> str:
         return compute_signature(*self.keys[0], data)

@@ -22,8 +22,8 @@ from online.models.contract import (
     Candidate,
     Example,
     Options,
-    Part,
     State,
+    StatePart,
     Tensors,
     new_revision,
     pack_json,
@@ -34,7 +34,7 @@ from online.models.encoders.values import parse_row
 from online.models.example_checks import check
 from online.models.options import INPUT, SIZE, Option, require_size, resolve
 from online.plugins.neighbours.neighbor_index import NeighborIndex, Row
-from online.plugins.neighbours.views import View, ViewChoice
+from online.plugins.neighbours.views import ExampleView, ViewChoice
 from online.schemas.events import is_positive
 
 PROBES = 8
@@ -121,7 +121,7 @@ class Knn:
         self.offsets: list[int] = []  # of stored examples, ascending
         self.evicted = False
         self._digest = RowDigest()
-        self._parts: dict[int, Part] = {}  # parts of chunks that have not changed since
+        self._parts: dict[int, StatePart] = {}  # parts of chunks that have not changed since
         self.choice = ViewChoice()
         self._index: NeighborIndex | None = None  # built from the examples that answer at the first prediction
 
@@ -156,7 +156,7 @@ class Knn:
         candidates = tuple(Candidate(index.classes[c], chances[c]) for c in order)
         return Answer(candidates[0].id, candidates, candidates[0].score)
 
-    def _build_index(self, view: View, offsets: Sequence[int]) -> NeighborIndex:
+    def _build_index(self, view: ExampleView, offsets: Sequence[int]) -> NeighborIndex:
         """The examples with these offsets, as a view reads them."""
         labels = {offset: view.read(offset, self.stored[offset].label) for offset in offsets}
         rows = [(self.stored[offset], label) for offset, label in labels.items() if label is not None]
@@ -166,7 +166,7 @@ class Knn:
             index.append(index.without_unknown_names(self._parse(row.features)), label, row.sign)
         return index
 
-    def _choose(self, view: View, known: Sequence[int], asked: Sequence[int]) -> list[str | None]:
+    def _choose(self, view: ExampleView, known: Sequence[int], asked: Sequence[int]) -> list[str | None]:
         """What the examples with the offsets `known` answer to those with the offsets `asked`, as a view reads them."""
         index = self._build_index(view, known)
         return [self._answer(index, self._parse(self.stored[offset].features)).choice for offset in asked]
@@ -260,8 +260,8 @@ class Knn:
             del self._parts[stale]
         for number, rows in chunks.items():
             if number not in self._parts:
-                self._parts[number] = Part(rows_to_tensors(rows), serving=True, revision=new_revision())
-        window = Part({"meta": pack_json({"evicted": self.evicted, **self.choice.memory()})}, serving=True)
+                self._parts[number] = StatePart(rows_to_tensors(rows), serving=True, revision=new_revision())
+        window = StatePart({"meta": pack_json({"evicted": self.evicted, **self.choice.memory()})}, serving=True)
         return {"window": window, **{f"window-{number}": self._parts[number] for number in sorted(chunks)}}
 
     def restore(self, state: State) -> None:
@@ -285,7 +285,7 @@ def rows_to_tensors(rows: Sequence[StoredExample]) -> Tensors:
     }
 
 
-def read_rows(part: Part) -> list[StoredExample]:
+def read_rows(part: StatePart) -> list[StoredExample]:
     """The inverse of `rows_to_tensors`."""
     tensors = part.tensors
     data, ends = tensors["features"].tobytes(), [0, *tensors["ends"].tolist()]

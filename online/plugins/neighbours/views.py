@@ -23,14 +23,14 @@ from online.models.statistics.adaptation import (
     LEAST_ROWS,
     PER_CLASS,
     WRONG_AT_ONCE,
-    Contest,
+    MemoryComparison,
     Translation,
     find_translation,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ExampleView:
     """How examples before the offset `since` are read: in other classes, or (None) not at all. since=0: all are read."""
 
     since: int = 0
@@ -43,8 +43,8 @@ class View:
         return None if self.translation is None else self.translation.get(label, label)
 
 
-ALL = View()
-Answers = Callable[[View, Sequence[int], Sequence[int]], list[str | None]]
+ALL = ExampleView()
+Answers = Callable[[ExampleView, Sequence[int], Sequence[int]], list[str | None]]
 """answers(view, known, asked): what the examples with the offsets `known` answer to those with the offsets `asked`."""
 
 
@@ -56,7 +56,7 @@ class ViewChoice:
 
     def __init__(self) -> None:
         self.view = ALL
-        self.contest: Contest | None = None
+        self.contest: MemoryComparison | None = None
 
     def begin(self, since: int, at_once: bool, labels: dict[int, str], answers: Answers) -> bool:
         """Compare from now on. Return whether another view answers now. at_once: whether most may have become wrong."""
@@ -64,7 +64,7 @@ class ViewChoice:
             return False
         offsets = [*labels]
         if self.contest is None:
-            self.contest = Contest(since, offsets[-1])
+            self.contest = MemoryComparison(since, offsets[-1])
         self.contest.since, self.contest.idle = max(since, self.contest.since), 0
         changed = [offset for offset in offsets if offset >= max(since, self.view.since)]
         earlier = offsets[: len(offsets) - len(changed)]
@@ -72,7 +72,7 @@ class ViewChoice:
             return False
         if count_right(answers(self.view, earlier, changed), changed, labels) > (1 - WRONG_AT_ONCE) * len(changed):
             return False
-        self._serve(View(changed[0]))
+        self._serve(ExampleView(changed[0]))
         self.contest.judged_until = offsets[-1]
         return True
 
@@ -84,7 +84,7 @@ class ViewChoice:
         earlier, block = offsets[:-BLOCK], offsets[-BLOCK:]
         changed = [offset for offset in earlier if offset >= contest.since]
         classes = sorted({*labels.values()})
-        newest = View((changed[-max(LEAST_ROWS, PER_CLASS * len(classes)) :] or [0])[0])
+        newest = ExampleView((changed[-max(LEAST_ROWS, PER_CLASS * len(classes)) :] or [0])[0])
         served = count_right(answers(self.view, earlier, block), block, labels)
         everything = served if self.view == ALL else count_right(answers(ALL, earlier, block), block, labels)
         contest.everything = contest.everything * KEPT_LEAD + everything - served
@@ -120,14 +120,19 @@ class ViewChoice:
         return translation or None, int(right)
 
     def _decide(
-        self, contest: Contest, newest: View, translation: Translation | None, is_as_good: bool, classes: int
+        self,
+        contest: MemoryComparison,
+        newest: ExampleView,
+        translation: Translation | None,
+        is_as_good: bool,
+        classes: int,
     ) -> bool:
         if translation is not None and self.view.translation is not None and self.view.since == contest.since:
             if translation != self.view.translation and is_as_good:  # it adds to the one that answers
-                self._serve(View(contest.since, translation))
+                self._serve(ExampleView(contest.since, translation))
                 return True
         elif translation is not None and contest.translated >= max(LEAD, contest.newest, contest.everything):
-            self._serve(View(contest.since, translation))
+            self._serve(ExampleView(contest.since, translation))
             return True
         if contest.newest >= LEAD:
             self._serve(newest)
@@ -139,7 +144,7 @@ class ViewChoice:
             return False
         return True
 
-    def _serve(self, view: View) -> None:
+    def _serve(self, view: ExampleView) -> None:
         self.view = view
         if self.contest is not None:
             self.contest.begin_again()
@@ -153,8 +158,8 @@ class ViewChoice:
         return {"view": asdict(self.view), "contest": self.contest and asdict(self.contest)}
 
     def restore(self, memory: dict[str, Any]) -> None:
-        self.view = View(**memory["view"]) if memory else ALL
-        self.contest = Contest(**memory["contest"]) if memory and memory["contest"] else None
+        self.view = ExampleView(**memory["view"]) if memory else ALL
+        self.contest = MemoryComparison(**memory["contest"]) if memory and memory["contest"] else None
 
 
 def count_right(choices: Sequence[str | None], asked: Sequence[int], labels: dict[int, str]) -> int:

@@ -25,7 +25,7 @@ CERTAIN = 1 - 1e-9  # at a propensity of this or more, nothing else could have b
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class LoggedChoice:
     """One decision as a policy sees it before it chooses. features: as logged. slot: where it is shown."""
 
     id: str
@@ -93,11 +93,11 @@ class Decisions:
         possible_M[self.chosen_N] = True
         return possible_M
 
-    def one(self, place: int) -> Decision:
+    def one(self, place: int) -> LoggedChoice:
         start, stop = self.starts_N1[place : place + 2]
         names = [self.actions[action] for action in self.action_M[start:stop]]
         scores = self.scores_M[start:stop].tolist()
-        return Decision(self.ids[place], names, scores, self.features[place], self.slots[place])
+        return LoggedChoice(self.ids[place], names, scores, self.features[place], self.slots[place])
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ v = the sum over the candidates of pi q:
     switch    dr, without the second term where w > c           Wang, Agarwal & Dudik 2017
     replay    mean of r where the choices agree   Li et al. 2011; needs a log of uniform choices
 
-Each is a mean over decisions, or the ratio of two means: `Terms`.
+Each is a mean over decisions, or the ratio of two means: `EstimatorTerms`.
 """
 
 import math
@@ -29,7 +29,7 @@ DEFAULT_ESTIMATORS = ESTIMATORS[:-1]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class EstimatorTerms:
     """One number per decision, in [low, high].
 
     The estimate is their mean, or its ratio to the mean of `by`.
@@ -94,44 +94,44 @@ def find_largest_weight(decisions: Decisions, chances_M: Floats, weights_N: Floa
     return max(largest, float(chances_M.max() / decisions.propensities_N.min()))
 
 
-def ips(log: WeighedLog) -> Terms:
-    return Terms(log.weights_N * log.rewards_N, 0.0, log.max_weight)
+def ips(log: WeighedLog) -> EstimatorTerms:
+    return EstimatorTerms(log.weights_N * log.rewards_N, 0.0, log.max_weight)
 
 
-def clipped(log: WeighedLog, clip: float) -> Terms:
-    return Terms(np.minimum(log.weights_N, clip) * log.rewards_N, 0.0, min(clip, log.max_weight))
+def clipped(log: WeighedLog, clip: float) -> EstimatorTerms:
+    return EstimatorTerms(np.minimum(log.weights_N, clip) * log.rewards_N, 0.0, min(clip, log.max_weight))
 
 
-def snips(log: WeighedLog) -> Terms:
-    return Terms(log.weights_N * log.rewards_N, by_N=log.weights_N)
+def snips(log: WeighedLog) -> EstimatorTerms:
+    return EstimatorTerms(log.weights_N * log.rewards_N, by_N=log.weights_N)
 
 
-def direct(log: WeighedLog) -> Terms:
-    return Terms(log.modelled_N)
+def direct(log: WeighedLog) -> EstimatorTerms:
+    return EstimatorTerms(log.modelled_N)
 
 
-def doubly_robust(log: WeighedLog) -> Terms:
+def doubly_robust(log: WeighedLog) -> EstimatorTerms:
     return switched(log, math.inf)
 
 
-def switched(log: WeighedLog, threshold: float) -> Terms:
+def switched(log: WeighedLog, threshold: float) -> EstimatorTerms:
     """Doubly robust for weights up to the threshold, the direct method above it."""
     trusted_N = np.where(log.weights_N <= threshold, log.weights_N, 0.0)
     bound = min(threshold, log.max_weight)
-    return Terms(log.expected_N + trusted_N * (log.rewards_N - log.predicted_N), -bound, 1 + bound)
+    return EstimatorTerms(log.expected_N + trusted_N * (log.rewards_N - log.predicted_N), -bound, 1 + bound)
 
 
-def replay_method(log: WeighedLog) -> Terms:
-    return Terms(log.agreeing_N * log.rewards_N, by_N=log.agreeing_N)
+def replay_method(log: WeighedLog) -> EstimatorTerms:
+    return EstimatorTerms(log.agreeing_N * log.rewards_N, by_N=log.agreeing_N)
 
 
-def compute_terms(name: str, log: WeighedLog, clip: float) -> Terms:
+def compute_terms(name: str, log: WeighedLog, clip: float) -> EstimatorTerms:
     """Compute an estimator's terms. clip: 0 means sqrt(N).
 
     The clip must not depend on the rewards: no interval accounts for such a choice.
     """
     clip = clip or math.sqrt(len(log.weights_N))
-    by_name: dict[str, Callable[[], Terms]] = {
+    by_name: dict[str, Callable[[], EstimatorTerms]] = {
         "ips": lambda: ips(log),
         "clipped": lambda: clipped(log, clip),
         "snips": lambda: snips(log),
@@ -156,7 +156,7 @@ class Estimate:
     bernstein: Interval | None
 
 
-def compute_estimates(terms: dict[str, Terms], level: float, resamples: int, seed: int) -> dict[str, Estimate]:
+def compute_estimates(terms: dict[str, EstimatorTerms], level: float, resamples: int, seed: int) -> dict[str, Estimate]:
     """Compute all estimates from the same resampled decisions."""
     ones_N = np.ones(len(next(iter(terms.values())).values_N))
     columns = [

@@ -21,9 +21,9 @@ class OpenInferencePlugin(Plugin):
         return (router,)
 
     def grpc_services(self, runtime: "Runtime") -> "Iterable[Service]":
-        from online.plugins.open_inference.rpc import Inference
+        from online.plugins.open_inference.rpc import InferenceService
 
-        return (Inference(runtime).service(),)
+        return (InferenceService(runtime).service(),)
 
 
 PLUGIN = OpenInferencePlugin()

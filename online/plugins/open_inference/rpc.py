@@ -57,7 +57,7 @@ WANTS_FINAL, IS_FINAL = "triton_enable_empty_final_response", "triton_final_resp
 PUBLIC: Access = "anybody"
 
 
-class Inference:
+class InferenceService:
     """The methods of the service."""
 
     def __init__(self, runtime: Runtime) -> None:

@@ -27,7 +27,7 @@ from online.api.routes import Router
 from online.errors import BadInput, NotFound
 from online.models import Answer, spec_of
 from online.models.encoders.follow_ups import add_previous
-from online.plugins.openai.page_tasks import TASK_NAMES, Task, recognise_task
+from online.plugins.openai.page_tasks import TASK_NAMES, PageTask, recognise_task
 from online.plugins.openai.paths import COMPLETIONS
 from online.plugins.openai.schemas import ChatAnswer, ChatError, ChatMessage, ChatRequest, ChatUser
 from online.schemas.access.callers import Caller
@@ -165,7 +165,7 @@ async def encode_events(chunks: Iterator[dict[str, Any]]) -> AsyncIterator[bytes
     yield b"data: [DONE]\n\n"
 
 
-def answer_task(model: ModelRuntime, task: Task, prompt: str) -> Completion:
+def answer_task(model: ModelRuntime, task: PageTask, prompt: str) -> Completion:
     """The answer to a task of the caller's page, without a prediction."""
     served = model.live.current
     headers = {**version_headers(served.version, served.learned_until), "X-Task": task.name}

@@ -49,7 +49,7 @@ def make_title(prompt: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PageTask:
     """A task and how to answer it.
 
     prompt: matches its prompt, in the user's message or (with `system`) in the system's. answer: from the prompt.
@@ -71,37 +71,37 @@ def starts_with(words: str) -> re.Pattern[str]:
 
 
 TASKS = (
-    Task("title_generation", open_webui_prompt("title"), lambda prompt: to_json("title", make_title(prompt))),
-    Task("tags_generation", open_webui_prompt("tags"), lambda _: to_json("tags", ["General"])),
-    Task("follow_up_generation", open_webui_prompt("follow_ups"), lambda _: to_json("follow_ups", [])),
-    Task("query_generation", open_webui_prompt("queries"), lambda _: to_json("queries", [])),
-    Task(
+    PageTask("title_generation", open_webui_prompt("title"), lambda prompt: to_json("title", make_title(prompt))),
+    PageTask("tags_generation", open_webui_prompt("tags"), lambda _: to_json("tags", ["General"])),
+    PageTask("follow_up_generation", open_webui_prompt("follow_ups"), lambda _: to_json("follow_ups", [])),
+    PageTask("query_generation", open_webui_prompt("queries"), lambda _: to_json("queries", [])),
+    PageTask(
         "image_prompt_generation", open_webui_prompt("prompt"), lambda prompt: to_json("prompt", find_question(prompt))
     ),
-    Task("autocomplete_generation", open_webui_prompt("text"), lambda _: to_json("text", "")),
-    Task(
+    PageTask("autocomplete_generation", open_webui_prompt("text"), lambda _: to_json("text", "")),
+    PageTask(
         "emoji_generation",
         starts_with("Your task is to reflect the speaker's likely facial expression"),
         lambda _: "💬",
     ),
-    Task("function_calling", starts_with("Available Tools:"), lambda _: to_json("tool_calls", []), system=True),
-    Task(
+    PageTask("function_calling", starts_with("Available Tools:"), lambda _: to_json("tool_calls", []), system=True),
+    PageTask(
         "moa_response_generation",
         starts_with("You have been provided with a set of responses from various models"),
         lambda _: "I merge no answers of others.",
     ),
-    Task("title", starts_with(r"(?:Please generate|Provide) a concise, 5-word-or-less title"), make_title),
-    Task(
+    PageTask("title", starts_with(r"(?:Please generate|Provide) a concise, 5-word-or-less title"), make_title),
+    PageTask(
         "title and language",
         starts_with(r"Analyze this conversation and provide:\s+1\. The detected language"),
         lambda prompt: orjson.dumps({"language": "", "title": make_title(prompt)}).decode(),
     ),
 )
 TASK_NAMES = {task.name for task in TASKS}
-UNKNOWN = Task("unknown", starts_with("### Task:"), lambda _: NO_QUESTION)
+UNKNOWN = PageTask("unknown", starts_with("### Task:"), lambda _: NO_QUESTION)
 
 
-def recognise_task(name: str, system: str, prompt: str) -> Task | None:
+def recognise_task(name: str, system: str, prompt: str) -> PageTask | None:
     """The task that a request is; None for a question.
 
     name: from the header or the metadata. system, prompt: the beginnings of the last messages of these roles.

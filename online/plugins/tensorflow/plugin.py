@@ -27,9 +27,9 @@ class TensorflowPlugin(Plugin):
         return DIALECT
 
     def grpc_services(self, runtime: "Runtime") -> "Iterable[Service]":
-        from online.plugins.tensorflow.rpc import Tensorflow
+        from online.plugins.tensorflow.rpc import TensorflowServices
 
-        return Tensorflow(runtime).services()
+        return TensorflowServices(runtime).services()
 
 
 PLUGIN = TensorflowPlugin()

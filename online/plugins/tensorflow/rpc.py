@@ -41,7 +41,7 @@ from online.settings import ModelSettings
 from online.snapshots.labels import CANARY, LABEL, MOVING, LabelTarget
 
 
-class Tensorflow:
+class TensorflowServices:
     """The methods of both services."""
 
     def __init__(self, runtime: Runtime) -> None:

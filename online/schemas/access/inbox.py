@@ -129,7 +129,7 @@ class SkippedItem(Wire):
     reason: Literal["gone"] = "gone"
 
 
-class Decided(Wire):
+class DecideAnswer(Wire):
     decision: str = Field(description="The id with which it can be undone.")
     action: str
     closed: int = Field(description="How many items it closed.")
@@ -143,7 +143,7 @@ class UndoRequest(NativeRequest):
     decision: Name
 
 
-class Undone(Wire):
+class UndoAnswer(Wire):
     decision: str
     by: str
     offset: int | None
@@ -154,7 +154,7 @@ class AssignRequest(NativeRequest):
     assignee: Name | None = Field(description='The id of a caller, such as key:anna; "me"; null for nobody.')
 
 
-class Assigned(Wire):
+class AssignAnswer(Wire):
     ids: list[str]
     assignee: str | None
 

@@ -39,7 +39,7 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class AgreementTally:
     """What others think of one holder: how many of its statements they can judge, and how many they agree with."""
 
     judged: int = 0
@@ -50,7 +50,7 @@ class Tally:
         return self.agreed / self.judged if self.judged else 0.0
 
 
-class Crowd:
+class StatementIndex:
     """Who says what. standings: of the holders that are not trusted, by name; one that was forgotten is new."""
 
     def __init__(self, statements: Sequence[Statement], standings: Mapping[str, StandingRow]) -> None:
@@ -103,17 +103,17 @@ class Crowd:
                 found.setdefault(identity, voices[place])
         return list(found.values())
 
-    def tally(self, verdicts: Sequence[Verdict]) -> dict[str, Tally]:
+    def tally(self, verdicts: Sequence[Verdict]) -> dict[str, AgreementTally]:
         """Of each holder that is not trusted."""
         judged, agreed = defaultdict[str, int](int), defaultdict[str, int](int)
         for statement, verdict in zip(self.statements, verdicts, strict=True):
             if verdict is not None and not statement.is_trusted:
                 judged[statement.holder] += 1
                 agreed[statement.holder] += verdict
-        return {holder: Tally(judged[holder], agreed[holder]) for holder in judged}
+        return {holder: AgreementTally(judged[holder], agreed[holder]) for holder in judged}
 
     def find_campaigns(
-        self, verdicts: Sequence[Verdict], tallies: Mapping[str, Tally], expected: float
+        self, verdicts: Sequence[Verdict], tallies: Mapping[str, AgreementTally], expected: float
     ) -> dict[str, set[str]]:
         """Answer -> the new holders that push it against others within an hour, where they are too many for chance.
 
@@ -166,7 +166,7 @@ def judge(statement: Statement, others: Sequence[tuple[Statement, float]]) -> Ve
     return (own == best and own > 0) == statement.is_for
 
 
-def expected_agreement(tallies: Mapping[str, Tally], except_holder: str = "") -> float | None:
+def expected_agreement(tallies: Mapping[str, AgreementTally], except_holder: str = "") -> float | None:
     """How often others agree with the median holder; None where too few are known, or they hardly agree."""
     ratios = [
         tally.ratio
@@ -178,7 +178,7 @@ def expected_agreement(tallies: Mapping[str, Tally], except_holder: str = "") ->
     return median(ratios)
 
 
-def is_at_odds(tally: Tally, expected: float) -> bool:
+def is_at_odds(tally: AgreementTally, expected: float) -> bool:
     """Whether others agree with a holder so rarely that chance does not explain it: an exact, one-sided test."""
     return (
         tally.judged >= LEAST_JUDGED
@@ -186,7 +186,7 @@ def is_at_odds(tally: Tally, expected: float) -> bool:
     )
 
 
-def is_agreed_with(tally: Tally, expected: float | None) -> bool:
+def is_agreed_with(tally: AgreementTally, expected: float | None) -> bool:
     """Whether others agree with a holder often enough for it to count as much as they do."""
     return tally.agreed >= ESTABLISHED_AFTER and tally.ratio >= TOLERANCE * (expected or LEAST_MEDIAN)
 

@@ -20,8 +20,8 @@ from sqlalchemy import Connection
 
 from online.models import Model, input_options
 from online.serving.callers.agreement import (
-    Crowd,
-    Tally,
+    AgreementTally,
+    StatementIndex,
     Verdict,
     expected_agreement,
     is_agreed_with,
@@ -55,14 +55,14 @@ REVIEWED = ("established", "new")  # states that a review may change; an operato
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class ReviewFindings:
     """What a review has found.
 
     set_apart: holders, with the reasons. unfinished: holders that were set apart before, and of whom something stands that
     they said until then. released: ids of held feedback.
     """
 
-    tallies: Mapping[str, Tally]
+    tallies: Mapping[str, AgreementTally]
     established: Sequence[str] = ()
     set_apart: Mapping[str, str] | None = None
     released: Sequence[str] = ()
@@ -93,7 +93,7 @@ class CallerReview:
                 self._outage.record_failure(f"{type(error).__name__}: {error}")
             await asyncio.sleep(max(REVIEW_EVERY_S, REST_RATIO * (time.monotonic() - began)))
 
-    async def review(self) -> Findings | None:
+    async def review(self) -> ReviewFindings | None:
         """One review; None if there is nothing new."""
         crowd = await self.transactions.read(self._load)
         if crowd is None or self.live.current.encoder is not self.live.encoder_config.encoder:
@@ -102,7 +102,7 @@ class CallerReview:
         await self._act(findings)
         return findings
 
-    def _load(self, connection: Connection) -> Crowd | None:
+    def _load(self, connection: Connection) -> StatementIndex | None:
         """None where everybody is trusted, or nothing has changed since the last review."""
         if not count_states(connection, self.name):
             return None
@@ -114,11 +114,11 @@ class CallerReview:
         held = load_held_statements(connection, self.name, ("influence", "quarantine"), MAX_HELD_STATEMENTS)
         width = len(said[-1].features) if said else 0
         same = [each for each in (*said, *held) if len(each.features) == width]
-        return Crowd(same, load_standings(connection, self.name, sorted({each.holder for each in same})))
+        return StatementIndex(same, load_standings(connection, self.name, sorted({each.holder for each in same})))
 
     # what it finds, in a thread
 
-    def _judge(self, crowd: Crowd, model: Model) -> Findings:
+    def _judge(self, crowd: StatementIndex, model: Model) -> ReviewFindings:
         verdicts = crowd.find_verdicts() if self.is_text else judge_by_model(crowd, model)
         tallies = crowd.tally(verdicts)
         expected = expected_agreement(tallies)
@@ -131,10 +131,10 @@ class CallerReview:
         if self.is_text:
             verdicts = add_model_opinions(crowd.statements, verdicts, model)
         released = self._find_released(crowd, verdicts, set(established), set_apart)
-        return Findings(tallies, established, set_apart, released, find_unfinished(crowd))
+        return ReviewFindings(tallies, established, set_apart, released, find_unfinished(crowd))
 
     def _find_opponents(
-        self, crowd: Crowd, verdicts: Sequence[Verdict], tallies: Mapping[str, Tally]
+        self, crowd: StatementIndex, verdicts: Sequence[Verdict], tallies: Mapping[str, AgreementTally]
     ) -> dict[str, str]:
         """The holders to set apart, with the reasons."""
         found: dict[str, str] = {}
@@ -153,7 +153,7 @@ class CallerReview:
         return {holder: reason for holder, reason in found.items() if states.get(holder, "new") in REVIEWED}
 
     def _find_released(
-        self, crowd: Crowd, verdicts: Sequence[Verdict], established: set[str], set_apart: Mapping[str, str]
+        self, crowd: StatementIndex, verdicts: Sequence[Verdict], established: set[str], set_apart: Mapping[str, str]
     ) -> list[str]:
         """What was held for its holder's influence, and others agree with; of a holder that others trust, all else too."""
         ids = []
@@ -169,7 +169,7 @@ class CallerReview:
 
     # what it does about it
 
-    async def _act(self, findings: Findings) -> None:
+    async def _act(self, findings: ReviewFindings) -> None:
         for holder, reason in sorted((findings.set_apart or {}).items()):
             await self.holders.set_apart(holder, reason)
         for holder in findings.unfinished:
@@ -192,12 +192,12 @@ class CallerReview:
         self.show_states(states)
 
 
-def is_new(crowd: Crowd, holder: str) -> bool:
+def is_new(crowd: StatementIndex, holder: str) -> bool:
     standing = crowd.standings.get(holder)
     return standing is None or standing.state == "new"
 
 
-def find_unfinished(crowd: Crowd) -> list[str]:
+def find_unfinished(crowd: StatementIndex) -> list[str]:
     """Holders that were set apart, with feedback from before that stands: a process was killed, or it came at that moment.
 
     What a curator has accepted since then stays.
@@ -212,7 +212,7 @@ def find_unfinished(crowd: Crowd) -> list[str]:
     return sorted(found)
 
 
-def judge_by_model(crowd: Crowd, model: Model) -> list[Verdict]:
+def judge_by_model(crowd: StatementIndex, model: Model) -> list[Verdict]:
     """Where questions have no measure of being the same: whether the model, which learned from all, agrees."""
     answers = answer([each for each in crowd.statements if not each.is_trusted][-MAX_ANSWERED:], model)
     return [

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from online.models.contract import Answer, Model
 from online.models.devices.fallback import (
     Fallback,
-    LeastDoesNotFit,
     PieceSize,
+    SmallestBatchTooLarge,
     is_out_of_memory,
     listening,
     note_fallback,
@@ -104,13 +104,13 @@ class Replica:
         try:
             with high_priority(self.device), listening(self.place.on_fallback):
                 run_in_pieces(answer, len(inputs), size, "predictions", self.device)
-        except LeastDoesNotFit as error:
+        except SmallestBatchTooLarge as error:
             self._move_to_cpu(error)
             answer(error.done, len(inputs))
         else:
             self._size = size if size.rows < len(inputs) else self._size
         return answers
 
-    def _move_to_cpu(self, error: LeastDoesNotFit) -> None:
+    def _move_to_cpu(self, error: SmallestBatchTooLarge) -> None:
         self.model, self.device = self._create_on_cpu(), CPU
         self.place.leave("predictions", error)

@@ -28,7 +28,7 @@ CHUNK_BYTES = 1 << 20
 PARQUET = ".parquet"
 
 
-class Busy(Exception):
+class FileInUse(Exception):
     """A file that names the user is in use now; it is searched again later."""
 
 
@@ -61,7 +61,7 @@ def remove_uploads(workspace: Workspace, jobs: JobFiles, name: re.Pattern[bytes]
     for folder in sorted(workspace.replays.glob("[0-9a-f]*")):
         if any(contains(path, name) for path in sorted(folder.rglob("*")) if path.is_file()):
             if jobs.is_running(folder.name):
-                raise Busy(f"the replay {folder.name} of an uploaded log that names the user")
+                raise FileInUse(f"the replay {folder.name} of an uploaded log that names the user")
             shutil.rmtree(folder, ignore_errors=True)
             removed.append(folder.name)
     return removed
@@ -78,7 +78,7 @@ def remove_jobs(workspace: Workspace, jobs: JobFiles, name: re.Pattern[bytes]) -
         input, results = find_job_files(jobs, job.input, job.output)
         naming = [path for path in results if contains(path, name)]
         if jobs.is_running(job.id) and (naming or contains(input, name)):
-            raise Busy(f"the batch job {job.id}, whose files name the user")
+            raise FileInUse(f"the batch job {job.id}, whose files name the user")
         for path in naming:
             leave_out_lines(path, name)
             found["job_results_rewritten"].append(f"{job.id}/{path.name}")

@@ -117,7 +117,7 @@ class ErasureWork:
     def _remove_files(self, row: ErasureRow) -> bool:
         try:
             found = files.remove_files(self.workspace, self.job_files, row.user or "")
-        except files.Busy:
+        except files.FileInUse:
             return False
         self._commit(lambda connection: jobs.save_findings(connection, row.id, "database", {"files": found}))
         self._commit(lambda connection: jobs.forget_name(connection, row.id, "database"))

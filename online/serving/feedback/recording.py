@@ -40,7 +40,7 @@ from online.store.callers.held_feedback import (
 from online.store.cohorts import finish_cohort
 from online.store.encoder_moves import check_encoder, hold_encoder
 from online.store.events import EventBatch, lock_log
-from online.store.feedback import FeedbackRow, Opinion, add_feedback, assign_slot, list_opinions, load_feedback
+from online.store.feedback import FeedbackInForce, FeedbackRow, add_feedback, assign_slot, list_opinions, load_feedback
 from online.store.inbox import add_open_items
 from online.store.journal_copy import JournalCopy, load_predictions_with
 from online.store.predictions import PredictionRow
@@ -133,8 +133,8 @@ class SubmissionRecording:
         rows = load_predictions_with(self.connection, self.recorder.journal, self.name, ids)
         return {id: row for id, row in rows.items() if caller.may("curate") or caller.may_act_for(row.user)}
 
-    def _load_standing(self) -> defaultdict[str, list[Opinion]]:
-        standing = defaultdict[str, list[Opinion]](list)
+    def _load_standing(self) -> defaultdict[str, list[FeedbackInForce]]:
+        standing = defaultdict[str, list[FeedbackInForce]](list)
         ids = {item.prediction_id for item in self.items if item.prediction_id is not None}
         for opinion in list_opinions(self.connection, self.name, sorted(ids)):
             standing[opinion.prediction_id].append(opinion)
@@ -189,7 +189,7 @@ class SubmissionRecording:
             raise NotFound(f"feedback {place}: {self.name} has no prediction {item.prediction_id!r}{retention}")
         return self.predictions.get(item.prediction_id or "")
 
-    def _find_same(self, item: NewFeedback, caller: Caller) -> Opinion | None:
+    def _find_same(self, item: NewFeedback, caller: Caller) -> FeedbackInForce | None:
         """The standing feedback of the same holder about the same prediction, if it says the same."""
         holder = holder_of(caller, item.user)
         standing = self.standing[item.prediction_id] if item.prediction_id is not None else ()
@@ -235,7 +235,7 @@ class SubmissionRecording:
         receipt = Receipt(id=item.id, offset=offsets[-1], status="accepted")
         self.recorded[item.id] = item.content, receipt
         if item.prediction_id is not None:
-            opinion = Opinion(item.prediction_id, holder, item.id, receipt.offset, item.content)
+            opinion = FeedbackInForce(item.prediction_id, holder, item.id, receipt.offset, item.content)
             self.standing[item.prediction_id].append(opinion)
         return receipt
 

@@ -17,7 +17,14 @@ from sqlalchemy import Connection
 from online.errors import AlreadyDecided, BadInput, Conflict, NotFound, TextTooLong
 from online.models import spec_of
 from online.schemas.access.callers import Caller
-from online.schemas.access.inbox import AssignRequest, Decided, DecideRequest, DismissRequest, SkippedItem, Undone
+from online.schemas.access.inbox import (
+    AssignRequest,
+    DecideAnswer,
+    DecideRequest,
+    DismissRequest,
+    SkippedItem,
+    UndoAnswer,
+)
 from online.schemas.feedback import FeedbackItem, Receipt
 from online.serving.event_feed import FeedEvent
 from online.serving.feedback.admission import holder_of
@@ -25,7 +32,7 @@ from online.serving.feedback.checks import learned_fields
 from online.serving.feedback.feedback import Feedback, prepare_items
 from online.serving.feedback.retraction import record_retraction
 from online.serving.feedback.review import reject
-from online.serving.inbox.planning import Plan, make_plan
+from online.serving.inbox.planning import DecisionPlan, make_plan
 from online.serving.inbox.reading import InboxReader, load_items
 from online.serving.inbox.undoing import undo
 from online.serving.processes.store_messages import NewFeedback
@@ -56,12 +63,12 @@ BY_PERSONS = {"accepted": "approve", "rejected": "reject"}
 BY_SERVICE = ("agreement", "review", "service")  # who decides about held feedback without a person
 
 
-class OtherItems(Exception):
+class OtherItemsOpen(Exception):
     """Other items are open than those that a plan was made for."""
 
 
 @dataclass(slots=True)
-class DecisionWork:
+class DecisionReceipts:
     """What one transaction has done. skipped: items whose prediction is gone."""
 
     outcomes: list[InboxOutcomeRow] = field(default_factory=list)
@@ -89,7 +96,7 @@ class Inbox:
 
     # decide
 
-    async def decide(self, request: DecideRequest, caller: Caller) -> Decided:
+    async def decide(self, request: DecideRequest, caller: Caller) -> DecideAnswer:
         """Raises NotFound where nothing is open any more, and AlreadyDecided."""
         self._check(request)
         id, digest = request.id or self.transactions.new_id(), digest_of(request)
@@ -114,23 +121,23 @@ class Inbox:
 
     async def _decide(
         self, request: DecideRequest, id: str, digest: str, caller: Caller, config: EncoderConfig
-    ) -> Decided:
+    ) -> DecideAnswer:
         while True:
-            with suppress(OtherItems):
+            with suppress(OtherItemsOpen):
                 return await self._try(request, id, digest, caller, config)
 
     async def _try(
         self, request: DecideRequest, id: str, digest: str, caller: Caller, config: EncoderConfig
-    ) -> Decided:
+    ) -> DecideAnswer:
         """Raises OtherItems where somebody was faster."""
         plan, prepared = await self._prepare(request, caller, config)
         has_features = any(item.features or item.correction_features for item in prepared.values())
 
-        def record(connection: Connection) -> tuple[Decided, DecisionWork]:
+        def record(connection: Connection) -> tuple[DecideAnswer, DecisionReceipts]:
             self.recorder.begin(connection, {config.encoder_name} if has_features else set())
             return self._record(connection, request, id, digest, caller, plan, prepared)
 
-        decided: Decided
+        decided: DecideAnswer
         decided, work = await self.transactions.commit(record)
         self.feedback.note_acknowledged(work.receipts)
         self.feedback.note_rejected(work.rejected)
@@ -138,7 +145,7 @@ class Inbox:
 
     async def _prepare(
         self, request: DecideRequest, caller: Caller, config: EncoderConfig
-    ) -> tuple[Plan, dict[str, NewFeedback]]:
+    ) -> tuple[DecisionPlan, dict[str, NewFeedback]]:
         """The plan, and the feedback that it brings, encoded, by its id."""
 
         def read(connection: Connection) -> tuple[list[OpenItem], ReplyRow | None]:
@@ -171,36 +178,38 @@ class Inbox:
         id: str,
         digest: str,
         caller: Caller,
-        plan: Plan,
+        plan: DecisionPlan,
         prepared: dict[str, NewFeedback],
-    ) -> tuple[Decided, DecisionWork]:
+    ) -> tuple[DecideAnswer, DecisionReceipts]:
         known = load_decision(connection, self.name, id)
         if known is not None:
-            return self._repeat(connection, known, digest), DecisionWork()
+            return self._repeat(connection, known, digest), DecisionReceipts()
         still_open = {*load_open_items(connection, self.name, request.ids)}
         planned = [*plan.rejected, *plan.retracted, *plan.closed, *(item for item, _ in plan.accepted)]
         if still_open != {item.id for item in planned}:
-            raise OtherItems
+            raise OtherItemsOpen
         gone = [item for item in request.ids if item not in still_open]
         self._check_undecided(connection, gone)
         if not still_open:
             raise NotFound("these items are not in the inbox any more: they were withdrawn")
         self._find_reply(connection, request)
-        work = Recording(self, connection, caller, id, request.reason).carry_out(plan, prepared)
+        work = DecisionTransaction(self, connection, caller, id, request.reason).carry_out(plan, prepared)
         row = self._describe(request.action, id, digest, caller, request.reason, work.last_offset)
         add_decision(connection, row, work.outcomes)
         closed = sum(outcome.role in ("held", "learned") for outcome in work.outcomes)
         skipped = [SkippedItem(id=item) for item in (*gone, *work.skipped)]
-        decided = Decided(decision=id, action=request.action, closed=closed, offset=work.last_offset, skipped=skipped)
+        decided = DecideAnswer(
+            decision=id, action=request.action, closed=closed, offset=work.last_offset, skipped=skipped
+        )
         return decided, work
 
-    def _repeat(self, connection: Connection, known: InboxDecisionRow, digest: str) -> Decided:
+    def _repeat(self, connection: Connection, known: InboxDecisionRow, digest: str) -> DecideAnswer:
         """The answer that the same request got before. Raises Conflict for another request with its id."""
         if known.request != digest:
             raise Conflict(f"the id {known.id!r} was used before for another decision")
         outcomes = load_outcomes_of(connection, self.name, [known.id])
         closed = sum(outcome.role in ("held", "learned", "question") for outcome in outcomes)
-        return Decided(decision=known.id, action=known.action, closed=closed, offset=known.last_offset, skipped=[])
+        return DecideAnswer(decision=known.id, action=known.action, closed=closed, offset=known.last_offset, skipped=[])
 
     def _check_undecided(self, connection: Connection, ids: Sequence[str]) -> None:
         """Raises AlreadyDecided if a person decided about one of these items."""
@@ -229,10 +238,10 @@ class Inbox:
 
     # the other actions
 
-    async def undo(self, decision: str, caller: Caller) -> tuple[Undone, bool]:
+    async def undo(self, decision: str, caller: Caller) -> tuple[UndoAnswer, bool]:
         """Take a decision back, exactly; return whether it was not undone before. Raises NotFound."""
 
-        def record(connection: Connection) -> tuple[Undone, list[Receipt], bool]:
+        def record(connection: Connection) -> tuple[UndoAnswer, list[Receipt], bool]:
             self.recorder.begin(connection, set())
             return undo(connection, self.recorder, decision, caller.id, self.transactions.new_id)
 
@@ -254,11 +263,11 @@ class Inbox:
         self.notify()
         return ids
 
-    async def dismiss(self, request: DismissRequest, caller: Caller) -> Decided:
+    async def dismiss(self, request: DismissRequest, caller: Caller) -> DecideAnswer:
         """Let questions that need no reply stay away from the unanswered ones. Raises NotFound."""
         id, digest = request.id or self.transactions.new_id(), digest_of(request)
 
-        def record(connection: Connection) -> Decided:
+        def record(connection: Connection) -> DecideAnswer:
             known = load_decision(connection, self.name, id)
             if known is not None:
                 return self._repeat(connection, known, digest)
@@ -269,22 +278,22 @@ class Inbox:
             outcomes = [new_outcome(self.name, id, each, "question", found[each].created_at) for each in sorted(found)]
             add_decision(connection, row, outcomes)
             skipped = [SkippedItem(id=each) for each in request.predictions if each not in found]
-            return Decided(decision=id, action="dismiss", closed=len(found), offset=None, skipped=skipped)
+            return DecideAnswer(decision=id, action="dismiss", closed=len(found), offset=None, skipped=skipped)
 
         await self.transactions.copy_journal()
-        decided: Decided = await self.transactions.commit(record)
+        decided: DecideAnswer = await self.transactions.commit(record)
         return decided
 
 
-class Recording:
+class DecisionTransaction:
     """One decision in its transaction."""
 
     def __init__(self, inbox: Inbox, connection: Connection, caller: Caller, decision: str, reason: str | None) -> None:
         self.recorder, self.name, self.connection = inbox.recorder, inbox.name, connection
         self.caller, self.decision, self.reason = caller, decision, reason
-        self.work = DecisionWork()
+        self.work = DecisionReceipts()
 
-    def carry_out(self, plan: Plan, prepared: dict[str, NewFeedback]) -> DecisionWork:
+    def carry_out(self, plan: DecisionPlan, prepared: dict[str, NewFeedback]) -> DecisionReceipts:
         given = [prepared[item.id or ""] for item in plan.given]
         accepted = [(item, prepared[item.id]) for item, _ in plan.accepted]
         asked = [new.prediction_id for new in (*given, *(new for _, new in accepted)) if new.prediction_id is not None]

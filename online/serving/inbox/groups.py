@@ -14,7 +14,7 @@ from typing import Any
 from online.models.encoders.follow_ups import read_text
 from online.models.encoders.text import TEXT_WIDTH
 from online.schemas.events import is_positive
-from online.serving.repertoire.unanswered import Question, cluster_questions
+from online.serving.repertoire.unanswered import RepeatedQuestion, cluster_questions
 from online.store.database.values import ERASED, NO_TEXT, fold_text
 from online.store.inbox import OpenItem
 
@@ -25,7 +25,7 @@ MAX_INSTANCE_CHARS = 20_000  # of JSON; a longer one is not shown, and not kept 
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ItemGroup:
     """items: the newest first. questions: (text, number of items), the most frequent first; of a ranker only.
 
     label: the class or number that all items name; None for a ranker, and for thumbs.
@@ -67,19 +67,19 @@ def sort_items(items: Iterable[OpenItem]) -> list[OpenItem]:
     return sorted(items, key=lambda item: (item.created_at, item.id), reverse=True)
 
 
-def sort_groups(groups: Iterable[Group]) -> list[Group]:
+def sort_groups(groups: Iterable[ItemGroup]) -> list[ItemGroup]:
     """The group with the newest item first."""
     return sorted(groups, key=lambda group: (group.newest_at, group.id), reverse=True)
 
 
-def group_examples(items: Iterable[OpenItem]) -> list[Group]:
+def group_examples(items: Iterable[OpenItem]) -> list[ItemGroup]:
     """Group items of a model without a repertoire by the name that they give; thumbs by what they judge."""
     by_name: dict[tuple[str | None, ...], list[OpenItem]] = defaultdict(list)
     for item in sort_items(items):
         said = read_content(item)
         thumb = () if said.get("reward") is None else (item.choice, "up" if is_positive(said["reward"]) else "down")
         by_name[said.get("label"), *thumb].append(without_long_instance(item))
-    return sort_groups(Group(tuple(items), (), label) for (label, *_), items in by_name.items())
+    return sort_groups(ItemGroup(tuple(items), (), label) for (label, *_), items in by_name.items())
 
 
 def without_long_instance(item: OpenItem) -> OpenItem:
@@ -90,12 +90,12 @@ def without_long_instance(item: OpenItem) -> OpenItem:
     return replace(item, question=NO_TEXT, content=content)
 
 
-def index_questions(groups: Sequence[Group]) -> dict[str, str]:
+def index_questions(groups: Sequence[ItemGroup]) -> dict[str, str]:
     """Question, folded -> the id of the group that a link can lead to: the first one, of those that are listed."""
     return {fold_text(text): group.id for group in reversed(groups[:LISTED]) for text, _ in group.questions}
 
 
-def find_suggestions(groups: Sequence[Group], texts: Iterable[str]) -> tuple[str | None, int]:
+def find_suggestions(groups: Sequence[ItemGroup], texts: Iterable[str]) -> tuple[str | None, int]:
     """The first listed group that suggests a reply for one of these questions, and how many of its items do; (None, 0) without."""
     asked = {fold_text(text) for text in texts}
     for group in groups[:LISTED]:
@@ -107,7 +107,7 @@ def find_suggestions(groups: Sequence[Group], texts: Iterable[str]) -> tuple[str
     return None, 0
 
 
-def group_items(items: Iterable[OpenItem]) -> list[Group]:
+def group_items(items: Iterable[OpenItem]) -> list[ItemGroup]:
     """Group items of a ranker by meaning; the group with the newest item comes first."""
     by_words: dict[str, list[OpenItem]] = defaultdict(list)
     for item in sort_items(items):
@@ -120,17 +120,17 @@ def group_items(items: Iterable[OpenItem]) -> list[Group]:
 
 def cluster_words(by_words: dict[str, list[OpenItem]]) -> list[list[str]]:
     """The keys in clusters; one without features is a cluster of its own."""
-    questions, alone = list[Question](), list[list[str]]()
+    questions, alone = list[RepeatedQuestion](), list[list[str]]()
     for key, items in by_words.items():
         features = next((item.features for item in items if len(item.features) == TEXT_WIDTH), b"")
         if features:
-            questions.append(Question(key, features, items[0].created_at, [item.id for item in items]))
+            questions.append(RepeatedQuestion(key, features, items[0].created_at, [item.id for item in items]))
         else:
             alone.append([key])
     return [*([question.text for question in each.questions] for each in cluster_questions(questions)), *alone]
 
 
-def build_group(of_questions: Sequence[Sequence[OpenItem]]) -> Group:
+def build_group(of_questions: Sequence[Sequence[OpenItem]]) -> ItemGroup:
     items = sort_items(item for items in of_questions for item in items)
     counted = [(words, len(items)) for items in of_questions if (words := question_of(items[0])) is not None]
-    return Group(tuple(items), tuple(sorted(counted, key=lambda each: -each[1])))
+    return ItemGroup(tuple(items), tuple(sorted(counted, key=lambda each: -each[1])))

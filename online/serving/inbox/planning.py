@@ -21,7 +21,7 @@ from online.store.repertoire.replies import ReplyRow, normalize_text
 
 
 @dataclass(slots=True)
-class Plan:
+class DecisionPlan:
     """accepted: held items, with the feedback that each becomes. given: what the curator says about the questions."""
 
     accepted: list[tuple[OpenItem, FeedbackItem]] = field(default_factory=list)
@@ -44,9 +44,9 @@ def content_of(item: OpenItem) -> FeedbackItem:
     return FeedbackItem.model_validate_json(item.content)
 
 
-def make_plan(request: DecideRequest, items: Sequence[OpenItem], reply: ReplyRow | None) -> Plan:
+def make_plan(request: DecideRequest, items: Sequence[OpenItem], reply: ReplyRow | None) -> DecisionPlan:
     """reply: that of a merge."""
-    plan = Plan()
+    plan = DecisionPlan()
     if request.action in ("approve", "reject"):
         for item in items:
             (plan.keep if request.action == "approve" else plan.drop)(item)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from online.serving.inbox.additions import Addition, load_addition
-from online.serving.inbox.groups import Group, group_examples, group_items, read_content
+from online.serving.inbox.groups import ItemGroup, group_examples, group_items, read_content
 from online.serving.transactions import Transactions
 from online.store.callers.held_feedback import HeldFeedbackRow, load_held_of
 from online.store.database.values import ERASED, NO_TEXT
@@ -65,9 +65,9 @@ class InboxReader:
     def __init__(self, transactions: Transactions, has_repertoire: bool = True) -> None:
         self.transactions, self.name, self.has_repertoire = transactions, transactions.name, has_repertoire
         self._lock = asyncio.Lock()
-        self._grouped: tuple[tuple[str, ...], list[Group]] = ((), [])
+        self._grouped: tuple[tuple[str, ...], list[ItemGroup]] = ((), [])
 
-    async def load_groups(self) -> list[Group]:
+    async def load_groups(self) -> list[ItemGroup]:
         """The open items in groups, the newest first."""
         async with self._lock:
             known, groups = self._grouped
@@ -83,10 +83,10 @@ class InboxReader:
         ids = list_open_ids(connection, self.name, MAX_OPEN if self.has_repertoire else MAX_EXAMPLES)
         return tuple(ids), load_assignees(connection, self.name, ids)
 
-    async def refresh_states(self, groups: Sequence[Group]) -> tuple[list[Group], NamedReplies]:
+    async def refresh_states(self, groups: Sequence[ItemGroup]) -> tuple[list[ItemGroup], NamedReplies]:
         """The groups with what has become of their items by now, and the replies that these name."""
 
-        def read(connection: Connection) -> tuple[list[Group], NamedReplies]:
+        def read(connection: Connection) -> tuple[list[ItemGroup], NamedReplies]:
             ids = [item.id for group in groups for item in group.items]
             rows = load_feedback(connection, self.name, ids)
             fresh = [
@@ -100,7 +100,7 @@ class InboxReader:
             ]
             return fresh, load_named(connection, self.name, [item for group in fresh for item in group.items])
 
-        found: tuple[list[Group], NamedReplies] = await self.transactions.read(read)
+        found: tuple[list[ItemGroup], NamedReplies] = await self.transactions.read(read)
         return found
 
     async def load_decisions(self, count: int) -> tuple[list[DecisionView], NamedReplies]:
@@ -114,7 +114,7 @@ class InboxReader:
         return found
 
 
-def assign(group: Group, assignees: Mapping[str, str]) -> Group:
+def assign(group: ItemGroup, assignees: Mapping[str, str]) -> ItemGroup:
     return replace(group, items=tuple(replace(item, assignee=assignees.get(item.id)) for item in group.items))
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from online.errors import NotFound
-from online.schemas.access.inbox import Undone
+from online.schemas.access.inbox import UndoAnswer
 from online.schemas.events import Event
 from online.schemas.feedback import FeedbackItem, Receipt
 from online.serving.feedback.recording import FeedbackRecorder, build_row, prepare_item
@@ -41,14 +41,14 @@ NewId = Callable[[], str]
 
 def undo(
     connection: Connection, recorder: FeedbackRecorder, decision: str, by: str, new_id: NewId
-) -> tuple[Undone, list[Receipt], bool]:
+) -> tuple[UndoAnswer, list[Receipt], bool]:
     """Return also the receipts of what was recorded, and whether it was not undone before. Raises NotFound."""
     row = load_decision(connection, recorder.name, decision)
     if row is None:
         raise NotFound(f"{recorder.name} has no decision {decision[:80]!r}")
     if row.undone_at is not None:
-        return Undone(decision=decision, by=row.undone_by or "", offset=row.undo_offset), [], False
-    undoing = Undoing(connection, recorder, by, new_id)
+        return UndoAnswer(decision=decision, by=row.undone_by or "", offset=row.undo_offset), [], False
+    undoing = UndoTransaction(connection, recorder, by, new_id)
     outcomes = load_outcomes_of(connection, recorder.name, [decision])
     if row.action == "add":
         undoing.receipts += undo_addition(connection, recorder.name, outcomes, decision)
@@ -56,10 +56,10 @@ def undo(
         undoing.undo_all(outcomes)
     offset = max((receipt.offset for receipt in undoing.receipts), default=0) or None
     mark_undone(connection, recorder.name, decision, by, offset)
-    return Undone(decision=decision, by=by, offset=offset), undoing.receipts, True
+    return UndoAnswer(decision=decision, by=by, offset=offset), undoing.receipts, True
 
 
-class Undoing:
+class UndoTransaction:
     """One undo in its transaction."""
 
     def __init__(self, connection: Connection, recorder: FeedbackRecorder, by: str, new_id: NewId) -> None:

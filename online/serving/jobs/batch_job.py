@@ -37,10 +37,10 @@ from online.serving.jobs.batch_files import (
     sha256_of,
 )
 from online.serving.jobs.batch_rows import (
-    Batch,
+    BatchRow,
+    BatchRowReader,
     DirectReader,
-    Row,
-    RowReader,
+    RowBatch,
     RowsRequest,
     encode_row,
 )
@@ -86,7 +86,7 @@ class JobSpec:
 
 
 @dataclass(slots=True)
-class Counts:
+class JobCounts:
     """rows: in the input. done: rows written, counted from the first; results + errors = done."""
 
     rows: int = 0
@@ -96,10 +96,10 @@ class Counts:
 
 
 @dataclass(slots=True)
-class Progress:
+class WrittenParts:
     """sizes: bytes of every part, by name."""
 
-    counts: Counts
+    counts: JobCounts
     sizes: dict[str, int] = field(default_factory=dict)
 
 
@@ -113,7 +113,7 @@ class BatchJob:
         max_bad_ratio: float,
         pin: Pin,
         check: Check = lambda: None,
-        reader: RowReader = READ_HERE,
+        reader: BatchRowReader = READ_HERE,
     ) -> None:
         """Begin a job, or continue it.
 
@@ -147,7 +147,7 @@ class BatchJob:
         self.record, self.version, self.done = record, int(record["version"]), bool(record["done"])
         self._shard_starts = [n * record["rows"] // self.spec.shards for n in range(self.spec.shards)]
         if self.done:
-            self.progress = Progress(Counts(**record["counts"]))
+            self.progress = WrittenParts(JobCounts(**record["counts"]))
             return
         if pin(self.spec.label, str(self.version)).weights_sha256 != record["weights_sha256"]:
             raise Conflict(f"version {self.version} of {self.spec.model} is not the one that the job began with")
@@ -156,7 +156,7 @@ class BatchJob:
             self._open_parts()
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> JobCounts:
         return self.progress.counts
 
     # the record of the job, job.json
@@ -207,18 +207,18 @@ class BatchJob:
         if record["input_sha256"] != content:
             raise Conflict(f"{self.spec.input.name} has changed since the job began; choose another folder for it")
 
-    def _read_progress(self, rows: int) -> Progress:
+    def _read_progress(self, rows: int) -> WrittenParts:
         try:
             progress = json.loads((self.spec.output / ".progress.json").read_bytes())
         except FileNotFoundError:
-            return Progress(Counts(rows))
+            return WrittenParts(JobCounts(rows))
         except (OSError, ValueError):
             raise Conflict("the progress of this job is damaged; choose another folder") from None
-        return Progress(Counts(**progress["counts"]), progress["sizes"])
+        return WrittenParts(JobCounts(**progress["counts"]), progress["sizes"])
 
     # the rows
 
-    def batches(self, encoder: Encoder) -> Generator[Batch, None, None]:
+    def batches(self, encoder: Encoder) -> Generator[RowBatch, None, None]:
         """Yield what is still to be answered. Raises BadInput if the input cannot be read on."""
         self._committed_at = time.monotonic()
         with closing(self.reader.read(self.rows_request, self.check)) as rows:
@@ -226,7 +226,7 @@ class BatchJob:
             while chunk := list(islice(left, BATCH_ROWS)):
                 encoded = [encode_row(encoder, row) for row in chunk]
                 inputs = [features for _, features in encoded if features is not None]
-                yield Batch([row for row, _ in encoded], inputs)
+                yield RowBatch([row for row, _ in encoded], inputs)
 
     # the parts, which become the results
 
@@ -244,7 +244,7 @@ class BatchJob:
             file = self._files[name] = open(path, "ab")
             file.truncate(size)
 
-    def write(self, batch: Batch, predictions: Sequence[Any]) -> None:
+    def write(self, batch: RowBatch, predictions: Sequence[Any]) -> None:
         """Write a batch. predictions: of the rows without a cause.
 
         Raises BadInput if more rows than max_bad_ratio allows cannot be answered.
@@ -261,13 +261,13 @@ class BatchJob:
         if time.monotonic() - self._committed_at > DURABLE_EVERY_S:
             self.commit()
 
-    def _write_result(self, row: Row, prediction: Any) -> None:
+    def _write_result(self, row: BatchRow, prediction: Any) -> None:
         shard = self.names[bisect_right(self._shard_starts, self.counts.done) - 1]
         identity = {"key": row.key} if self.spec.key else {"instance": row.instance}
         self._append(shard, {**identity, "prediction": prediction})
         self.counts.results += 1
 
-    def _write_error(self, row: Row, cause: str) -> None:
+    def _write_error(self, row: BatchRow, cause: str) -> None:
         self._append(self.errors_name, {"line": row.line, "error": {"code": INVALID_ARGUMENT, "message": cause}})
         if len(self._causes) < MAX_CAUSES:
             self._causes.append(f"line {row.line}: {cause}")

@@ -25,9 +25,9 @@ from online.schemas.jobs import BatchPredictRequest, JobStatus
 from online.serving.answers import render_answer
 from online.serving.batcher import AwaitedRequest, InteractiveLoad
 from online.serving.jobs.batch_files import Check, lock_results
-from online.serving.jobs.batch_job import BatchJob, Counts, JobSpec, pin_version, unpin_version
+from online.serving.jobs.batch_job import BatchJob, JobCounts, JobSpec, pin_version, unpin_version
 from online.serving.jobs.batch_records import MAX_ENDED, JobRecords
-from online.serving.jobs.batch_rows import Batch
+from online.serving.jobs.batch_rows import RowBatch
 from online.serving.jobs.row_process import ProcessReader
 from online.serving.predictor import Predictor
 from online.serving.processes.time_limit import limited_time
@@ -219,7 +219,7 @@ class BatchQueue:
             return error.replace(str(spec.input), job.input).replace(str(spec.output), job.output)
         return error
 
-    async def _run(self, started: JobStatus, spec: JobSpec, running: RunningJob) -> tuple[Counts, str]:
+    async def _run(self, started: JobStatus, spec: JobSpec, running: RunningJob) -> tuple[JobCounts, str]:
         predictor = self.predictors.get(started.model)
         if predictor is None:
             raise NotFound(f"there is no model {started.model!r} any more")
@@ -266,14 +266,14 @@ class BatchQueue:
             await self._in_thread(batches.close)
 
     @staticmethod
-    async def _answer(predictor: Predictor, served: ServedVersion, batch: Batch) -> list[Answer]:
+    async def _answer(predictor: Predictor, served: ServedVersion, batch: RowBatch) -> list[Answer]:
         """The answers are not recorded, so they take no feedback."""
         keys = [None] * len(batch.inputs)
         pending = AwaitedRequest(batch.inputs, served.encoder, keys, pinned=served)
         predictor.batcher.submit_for_job(pending)
         return (await pending.result)[1]
 
-    def _write(self, job: BatchJob, batch: Batch, kind: str, answers: Sequence[Answer]) -> None:
+    def _write(self, job: BatchJob, batch: RowBatch, kind: str, answers: Sequence[Answer]) -> None:
         job.write(batch, [render_answer(kind, answer, self.settings.max_candidates) for answer in answers])
 
     async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:

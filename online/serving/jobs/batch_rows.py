@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BatchRow:
     """One row of the input. line: its place in the file. cause: why it cannot be answered, if so."""
 
     line: int
@@ -39,10 +39,10 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class RowBatch:
     """Rows that are answered together. inputs: of the rows without a cause, in their order."""
 
-    rows: Sequence[Row]
+    rows: Sequence[BatchRow]
     inputs: Sequence[bytes]
 
 
@@ -61,7 +61,7 @@ class RowsRequest:
     input: str
 
 
-class RowReader(Protocol):
+class BatchRowReader(Protocol):
     """Reads rows: in this process, or in a child process with bounded memory (row_process.py).
 
     check: called now and then, at least every 0.1 s while another process reads; it raises to end the reading.
@@ -70,7 +70,7 @@ class RowReader(Protocol):
     def count(self, request: RowsRequest, check: Check) -> int:
         """The number of rows. Raises BadInput if the file cannot be read to its end."""
 
-    def read(self, request: RowsRequest, check: Check) -> Generator[Row, None, None]:
+    def read(self, request: RowsRequest, check: Check) -> Generator[BatchRow, None, None]:
         """Yield every row. Raises BadInput if the file cannot be read on."""
 
 
@@ -83,7 +83,7 @@ class DirectReader:
     def count(self, request: RowsRequest, check: Check) -> int:
         return count_rows(request, self.limits, check)
 
-    def read(self, request: RowsRequest, check: Check) -> Generator[Row, None, None]:
+    def read(self, request: RowsRequest, check: Check) -> Generator[BatchRow, None, None]:
         to_instance = choose_instances(request, self.limits)
         for line, record in with_checks(read_records(request, self.limits), check):
             yield parse_record(request, line, record, to_instance)
@@ -92,13 +92,13 @@ class DirectReader:
 ToInstance = Callable[[Any], Any]  # a record -> the instance that it stands for; raises ValueError
 
 
-def parse_record(request: RowsRequest, line: int, record: Any, to_instance: ToInstance) -> Row:
+def parse_record(request: RowsRequest, line: int, record: Any, to_instance: ToInstance) -> BatchRow:
     if isinstance(record, UnreadableRecord):
-        return Row(line, cause=record.cause)
+        return BatchRow(line, cause=record.cause)
     try:
-        return Row(line, *split_key(request, record, to_instance))
+        return BatchRow(line, *split_key(request, record, to_instance))
     except ValueError as error:
-        return Row(line, cause=str(error))
+        return BatchRow(line, cause=str(error))
 
 
 def split_key(request: RowsRequest, record: Any, to_instance: ToInstance) -> tuple[Any, Any]:
@@ -229,11 +229,11 @@ def only_value(cells: Mapping[str, Any]) -> Any:
     return next(iter(cells.values()))
 
 
-def encode_row(encoder: "Encoder", row: Row) -> tuple[Row, bytes | None]:
+def encode_row(encoder: "Encoder", row: BatchRow) -> tuple[BatchRow, bytes | None]:
     """The row with its features, or with the cause why it has none."""
     if row.cause is not None:
         return row, None
     try:
         return row, encoder.encode([row.instance])[0]
     except ValueError as error:
-        return Row(row.line, cause=f"it {str(error).removeprefix('instance 0 ')}"), None
+        return BatchRow(row.line, cause=f"it {str(error).removeprefix('instance 0 ')}"), None

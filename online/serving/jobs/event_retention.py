@@ -20,7 +20,7 @@ from online.snapshots import Snapshots
 from online.state.base_snapshot import closed_at, find_base
 from online.store import Store
 from online.store.deletion.event_expiry import EventExpiry, begin_removal, load_expiry, mark_copied
-from online.store.deletion.expired_events import Removed, remove_page
+from online.store.deletion.expired_events import ExpiryCounts, remove_page
 from online.stream.contract import StreamCopy
 from online.telemetry import Metrics, log_event
 
@@ -72,7 +72,7 @@ class EventRetention:
             facts = {"events": events, "predictions": predictions, "until": base.learned_until}
             log_event(log, "expired events pruned", model=name, **facts)
 
-    def _count(self, removed: Removed) -> None:
+    def _count(self, removed: ExpiryCounts) -> None:
         self.metrics.pruned.labels("events").inc(removed.events)
         self.metrics.pruned.labels("predictions").inc(removed.predictions)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from online.schemas.reports import Progress
+from online.schemas.reports import ReportProgress
 from online.serving.jobs.time_left import TimeLeft
 
 WAITING = "waiting for its turn"
@@ -43,11 +43,11 @@ class JobProgress:
         if self.what == TIMED and self.total:
             self.time_left.see((self.done or 0) / self.total, self.clock())
 
-    def describe(self, ahead: int = 0) -> Progress:
+    def describe(self, ahead: int = 0) -> ReportProgress:
         """ahead: the number of jobs that come before it."""
         left = self.time_left.left(self.clock()) if self.what == TIMED else None
         speed = self.time_left.speed / self.time_left.weight * self.total if left is not None and self.total else None
-        return Progress(
+        return ReportProgress(
             what=self.what,
             percent=self.percent,
             ahead=ahead,

@@ -8,7 +8,7 @@ from online.io.records import ReadLimits
 from online.models import input_options
 from online.serving.answers import render_answer
 from online.serving.encoder_sources import EncoderCache, ModelSource
-from online.serving.jobs.batch_job import BatchJob, Counts, JobSpec, pin_version, unpin_version
+from online.serving.jobs.batch_job import BatchJob, JobCounts, JobSpec, pin_version, unpin_version
 from online.serving.jobs.batch_rows import DirectReader
 from online.serving.live import LiveModel
 from online.settings import ModelSettings
@@ -19,7 +19,7 @@ OnProgress = Callable[[str, int, int], None]  # what is being done, rows done, r
 
 def predict_file(
     workspace: Workspace, model: ModelSettings, spec: JobSpec, max_bad_ratio: float, on_progress: OnProgress
-) -> tuple[int, Counts]:
+) -> tuple[int, JobCounts]:
     """Do a job, or the rest of it. Returns the version that answered and the counts of rows.
 
     Raises what `BatchJob` raises, NotFound for an unknown version, and CorruptSnapshot.

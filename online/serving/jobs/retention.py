@@ -31,7 +31,7 @@ from online.state.workspace import Workspace
 from online.store.cohorts import prune_cohorts
 from online.store.deletion.retention import (
     ID_KINDS,
-    Step,
+    DeletionStep,
     StoredPredictions,
     measure_predictions,
     prune_conversations,
@@ -49,7 +49,7 @@ MAX_YIELD_S = 0.05  # the longest that a step waits for a moment without interac
 UNFINISHED = ("waiting", "running")
 
 
-class Retention:
+class RetentionJob:
     """Prunes the store and the files of one service. Only the first worker runs it."""
 
     def __init__(
@@ -94,11 +94,11 @@ class Retention:
             await self._prune_predictions(prune_oldest, excess)
             await self._measure()
 
-    async def _prune_predictions(self, step: Callable[..., Step], most: float = math.inf) -> None:
+    async def _prune_predictions(self, step: Callable[..., DeletionStep], most: float = math.inf) -> None:
         """Delete predictions until `most` are deleted, or there are no more to delete."""
         deleted = 0
         while deleted < most:
-            done: Step = await self._write(partial(step, count=int(min(STEP_ROWS, most - deleted))))
+            done: DeletionStep = await self._write(partial(step, count=int(min(STEP_ROWS, most - deleted))))
             deleted += done.deleted
             self.metrics.pruned.labels("predictions").inc(done.deleted)
             if not done.seen:

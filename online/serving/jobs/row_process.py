@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from online.errors import BadInput, TooLarge
 from online.serving.jobs.batch_files import Check
-from online.serving.jobs.batch_rows import DirectReader, Row, RowsRequest
+from online.serving.jobs.batch_rows import BatchRow, DirectReader, RowsRequest
 from online.settings import Settings
 
 CHECK_EVERY_MS = 100
@@ -68,13 +68,13 @@ class ProcessReader:
         with child_lines(self.settings, request, check, "--count") as lines:
             return int(next(lines))
 
-    def read(self, request: RowsRequest, check: Check) -> Generator[Row, None, None]:
+    def read(self, request: RowsRequest, check: Check) -> Generator[BatchRow, None, None]:
         with child_lines(self.settings, request, check) as lines:
             for line in lines:
                 values = json.loads(line)
                 if values is None:
                     return
-                yield Row(*values)
+                yield BatchRow(*values)
 
 
 @contextmanager

@@ -26,12 +26,12 @@ from online.scoring.prequential import (
     Baselines,
     Curve,
     CurveSegment,
-    Hits,
+    HitCounts,
     NumberBaselines,
     judge_answers,
     names_right_answer,
 )
-from online.scoring.recent_outcomes import KEPT, Outcome, RecentOutcomes
+from online.scoring.recent_outcomes import KEPT, AnswerOutcome, RecentOutcomes
 from online.serving.monitoring.judged_offsets import JudgedOffsets
 from online.store import Store
 from online.store.deletion.event_expiry import load_expiry
@@ -51,7 +51,7 @@ SEARCH_PAGE = 32  # feedback read at once in the search for a label that is olde
 
 
 @dataclass(slots=True)
-class Tally:
+class CurveTally:
     """The score of the served answers or of a baseline.
 
     judged: outcomes that judge it. total: the number of right answers; for numbers, the sum of the errors.
@@ -65,7 +65,7 @@ class Tally:
         self.total += score
 
 
-class History:
+class GuessHistory:
     """The guesses of a baseline, by the offset from which each held; only the newest changes are kept."""
 
     def __init__(self) -> None:
@@ -92,16 +92,16 @@ class History:
         return (newer[0][1], False) if self.lost else (None, True)
 
 
-class Counts:
+class CurveCounts:
     """Counts over a model's log up to offset `until`. For numbers, absolute errors are counted."""
 
     def __init__(self, numbers: bool) -> None:
         self.numbers = numbers
         self.until = 0
-        self.tallies: dict[str, Tally] = {}
-        self.served, self.curve = Hits(), Curve()
+        self.tallies: dict[str, CurveTally] = {}
+        self.served, self.curve = HitCounts(), Curve()
         self.labels, self.amounts = Baselines(), NumberBaselines()
-        self.histories: dict[str, History] = {}
+        self.histories: dict[str, GuessHistory] = {}
         self.recent = RecentOutcomes(numbers)
         self.judged = JudgedOffsets()
         self.feedback = 0
@@ -136,14 +136,14 @@ class Counts:
         if scores is None:
             return
         for name, score in scores.items():
-            self.tallies.setdefault(name, Tally()).add(score)
+            self.tallies.setdefault(name, CurveTally()).add(score)
         self.curve.add(scores, row["offset"], row["created_at"])
         if "served" not in scores:
             return
         self.judged.add(row["offset"])
         if row["prediction_id"] is not None:  # the verdict is on answers that somebody got
             last, usual = map(scores.get, self.recent.guessers)
-            self.recent.add(Outcome(row["offset"], row["learned_until"], scores["served"], last, usual))
+            self.recent.add(AnswerOutcome(row["offset"], row["learned_until"], scores["served"], last, usual))
 
     def _hits(
         self, event: Event, row: Mapping[str, Any], guesses: Mapping[str, Any], was_predicted: bool
@@ -172,7 +172,7 @@ class Counts:
             self.labels.observe(label)
             baselines = self.labels
         for name, guess in baselines.guesses().items():
-            self.histories.setdefault(name, History()).note(offset, guess)
+            self.histories.setdefault(name, GuessHistory()).note(offset, guess)
 
     def _guesses(self, offset: int) -> dict[str, Any]:
         """The answers of the baselines that know everything up to an offset."""
@@ -216,23 +216,23 @@ class Counts:
         )
 
     @classmethod
-    def from_json(cls, numbers: bool, text: str) -> "Counts":
+    def from_json(cls, numbers: bool, text: str) -> "CurveCounts":
         counts, kept = cls(numbers), json.loads(text)
         counts.until, counts.feedback = kept["until"], kept["feedback"]
         counts.times.extend(kept["times"])
-        counts.tallies = {name: Tally(*each) for name, each in kept["tallies"].items()}
-        counts.served = Hits(*kept["served"])
+        counts.tallies = {name: CurveTally(*each) for name, each in kept["tallies"].items()}
+        counts.served = HitCounts(*kept["served"])
         width, number, whole, last = kept["curve"]
         counts.curve = Curve(width, number, [CurveSegment(**each) for each in whole], CurveSegment(**last))
         seen, last_label, most = kept["labels"]
         counts.labels = Baselines(Counter(seen), last_label, most)
         counts.amounts = NumberBaselines(**kept["amounts"])
         for name, (lost, changes) in kept["histories"].items():
-            history = counts.histories[name] = History()
+            history = counts.histories[name] = GuessHistory()
             history.changes.extend((offset, guess) for offset, guess in changes)
             history.lost = lost
         counts.recent = RecentOutcomes.from_json(numbers, kept.get("recent", ()))
-        served = counts.tallies.get("served", Tally())
+        served = counts.tallies.get("served", CurveTally())
         lost = JudgedOffsets(counts.until, served.judged)  # saved by a release that did not keep them
         counts.judged = JudgedOffsets.from_json(kept["judged"]) if "judged" in kept else lost
         return counts
@@ -249,13 +249,13 @@ class CurveKeeper:
     numbers: bool
     store: Store
     notify: Callable[..., None]
-    counts: Counts | None = None
+    counts: CurveCounts | None = None
     saved_until: int = 0
     stopping: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
     running: "asyncio.Task[None] | None" = None
 
-    async def summarize(self, summary: Callable[[Counts], Any], patience_s: float = PATIENCE_S) -> Any:
+    async def summarize(self, summary: Callable[[CurveCounts], Any], patience_s: float = PATIENCE_S) -> Any:
         """Return `summary(counts)`, after a wait of about `patience_s` at most for the newest counts.
 
         Raises Unavailable.
@@ -269,9 +269,9 @@ class CurveKeeper:
             task.result()
         return await asyncio.to_thread(self._summarize, summary)
 
-    def _summarize(self, summary: Callable[[Counts], Any]) -> Any:
+    def _summarize(self, summary: Callable[[CurveCounts], Any]) -> Any:
         with self.lock:
-            return summary(self.counts or Counts(self.numbers))
+            return summary(self.counts or CurveCounts(self.numbers))
 
     async def _catch_up(self) -> None:
         pages = 0
@@ -293,21 +293,21 @@ class CurveKeeper:
             self._save()
         return more
 
-    def _take_page(self, connection: Connection, counts: Counts) -> bool:
+    def _take_page(self, connection: Connection, counts: CurveCounts) -> bool:
         head = head_of(connection, self.model)
         until = min(counts.until + PAGE, head)
         counts.last_label = lambda offset: last_label(connection, self.model, offset)
         counts.take(load_outcomes(connection, self.model, counts.until, until), until)
         return until < head
 
-    def _load(self) -> Counts:
+    def _load(self) -> CurveCounts:
         kept = self.store.read(lambda connection: load_counts(connection, self.model, FORMAT))
         head = self.store.read(lambda connection: head_of(connection, self.model))
         expiry = self.store.read(lambda connection: load_expiry(connection, self.model))
-        counts = Counts(self.numbers) if kept is None else Counts.from_json(self.numbers, kept)
+        counts = CurveCounts(self.numbers) if kept is None else CurveCounts.from_json(self.numbers, kept)
         is_incomplete = counts.judged.start > 0 and expiry.removing_until == 0  # and can be counted again
         if counts.until > head or is_incomplete:  # the first: of another log
-            counts = Counts(self.numbers)
+            counts = CurveCounts(self.numbers)
         if counts.until and not len(counts.recent):  # saved by a release that did not keep them
             counts.recent = self._recount_recent(counts.until)
         self.saved_until = counts.until
@@ -315,7 +315,7 @@ class CurveKeeper:
 
     def _recount_recent(self, until: int) -> RecentOutcomes:
         """The newest outcomes up to an offset, with naive guessers that know nothing from before them."""
-        newest, after = Counts(self.numbers), max(0, until - 2 * KEPT)
+        newest, after = CurveCounts(self.numbers), max(0, until - 2 * KEPT)
         rows = self.store.read(lambda connection: load_outcomes(connection, self.model, after, until))
         newest.take(rows, until)
         return newest.recent

@@ -19,7 +19,7 @@ from online.schemas.fields import Cause
 from online.schemas.models import LearnerState
 from online.scoring.drift_changes import (
     Alarm,
-    DriftChange,
+    AlarmGroup,
     JudgedAnswers,
     confirm_decline,
     group_alarms,
@@ -36,10 +36,10 @@ from online.scoring.falls import (
     find_lead,
     find_recovery,
 )
-from online.scoring.recent_outcomes import HEADLINE, KEPT, RecentOutcomes, Stretch
-from online.scoring.verdict import DriftNews, Facts, Verdict, assess
+from online.scoring.recent_outcomes import HEADLINE, KEPT, OutcomeSpan, RecentOutcomes
+from online.scoring.verdict import DriftSummary, Verdict, VerdictInputs, assess
 from online.serving.live import LiveModel, find_cause
-from online.serving.monitoring.curve import Counts, CurveKeeper
+from online.serving.monitoring.curve import CurveCounts, CurveKeeper
 from online.snapshots import Snapshots
 from online.snapshots.roll_back import LastRollBack
 from online.state.base_snapshot import missing_until
@@ -58,7 +58,7 @@ NEWEST_EVENTS = 1_000  # of which refusals are counted
 class Ratings:
     """How answers were judged when feedback came. guessers: the naive guessers on the questions of `recent`. lifetime: of all.
 
-    recent, since_held, recovery: as in `Facts`. changes: newest first; one that is the same event as the fall has its begin. noted_at: of each alarm.
+    recent, since_held, recovery: as in `VerdictInputs`. changes: newest first; one that is the same event as the fall has its begin. noted_at: of each alarm.
     fall_suspect_from, suspect_from: from which offset on what was learned is as suspect as the fall, and each change.
     is_over: whether the newest change is. rolled_back: the last roll back; judged_since: the judgements since.
     """
@@ -66,27 +66,27 @@ class Ratings:
     numbers: bool
     counted_until: int
     rated: int
-    recent: Stretch | None
-    lifetime: Stretch | None
-    guessers: Mapping[str, Stretch]
-    trend: Sequence[Stretch]
+    recent: OutcomeSpan | None
+    lifetime: OutcomeSpan | None
+    guessers: Mapping[str, OutcomeSpan]
+    trend: Sequence[OutcomeSpan]
     fall: Fall | None
     fall_suspect_from: int | None
     decline: Decline | None
     lead: GuesserLead | None
-    since_held: Stretch | None
-    changes: Sequence[DriftChange]
+    since_held: OutcomeSpan | None
+    changes: Sequence[AlarmGroup]
     noted_at: Mapping[Alarm, str]
     suspect_from: Sequence[int]
     is_over: bool
     rolled_back: LastRollBack | None
-    judged_since: Stretch | None
-    recovery: Stretch | None
+    judged_since: OutcomeSpan | None
+    recovery: OutcomeSpan | None
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFacts:
-    """What the store says. fall_at, quarantine_at, rejected_at, drift_at: as in `Facts` and `DriftNews`."""
+    """What the store says. fall_at, quarantine_at, rejected_at, drift_at: as in `VerdictInputs` and `DriftSummary`."""
 
     head: int
     waiting_since: str | None
@@ -103,7 +103,7 @@ class StoredFacts:
 class NewestFacts:
     """newest: the live version, or a newer one after a roll back. learned_until: what it has learned.
 
-    older, held_until, previous: as in `Facts`.
+    older, held_until, previous: as in `VerdictInputs`.
     """
 
     newest: int
@@ -114,9 +114,9 @@ class NewestFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class ModelHealth:
     verdict: Verdict
-    facts: Facts
+    facts: VerdictInputs
     ratings: Ratings
 
 
@@ -130,7 +130,7 @@ class HealthCheck:
     read: Callable[[Callable[[Connection], Any]], Awaitable[Any]]
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
-    async def assess(self, learner: LearnerState) -> Health:
+    async def assess(self, learner: LearnerState) -> ModelHealth:
         """The verdict now. Raises Unavailable if the store does not answer."""
         live, snapshots = self.live, self.live.snapshots
         served, recipe = live.current, live.encoder_config.recipe
@@ -152,13 +152,13 @@ class HealthCheck:
             held.previous if held else 0,
         )
         facts = collect_facts(live, learner, ratings, stored, versions, self.clock())
-        return Health(assess(facts), facts, ratings)
+        return ModelHealth(assess(facts), facts, ratings)
 
     async def rate(self) -> Ratings:
         """The figures that the verdict rests on. Raises Unavailable if the store does not answer."""
         return await self._rate(await asyncio.to_thread(find_held, self.live.snapshots))
 
-    async def _rate(self, held: "Held | None") -> Ratings:
+    async def _rate(self, held: "RollBackInForce | None") -> Ratings:
         learned_until = self.live.current.learned_until
         alarms = await self.read(partial(load_drift_alarms, model=self.model, count=NEWEST_ALARMS))
         noted_at = {describe_alarm(row): row.noted_at for row in alarms}
@@ -170,7 +170,7 @@ class HealthCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class RollBackInForce:
     """A roll back that is in force: the newest version, what it has learned, and what was learned when the roll back came.
 
     previous: the version that was live before; 0 if it is older than the one that is live now, or unknown.
@@ -186,7 +186,7 @@ def describe_alarm(row: DriftAlarmRow) -> Alarm:
     return Alarm(**row.model_dump(exclude={"model", "noted_at"}))
 
 
-def find_held(snapshots: Snapshots) -> Held | None:
+def find_held(snapshots: Snapshots) -> RollBackInForce | None:
     """None while the newest version is live, or about to be."""
     try:
         live = snapshots.folder.live()
@@ -198,13 +198,13 @@ def find_held(snapshots: Snapshots) -> Held | None:
     if newest <= live.version:
         return None
     previous = live.previous if live.previous > live.version else 0
-    return Held(newest, snapshots.folder.read_learned_until(newest), live.held_until, previous)
+    return RollBackInForce(newest, snapshots.folder.read_learned_until(newest), live.held_until, previous)
 
 
 def summarize_ratings(
-    counts: Counts,
+    counts: CurveCounts,
     learned_until: int,
-    held: Held | None,
+    held: RollBackInForce | None,
     noted_at: Mapping[Alarm, str],
     rolled_back: LastRollBack | None = None,
 ) -> Ratings:
@@ -227,7 +227,7 @@ def summarize_ratings(
         counted_until=counts.until,
         rated=len(recent),
         recent=recent.newest() if fall is None else fall.after,
-        lifetime=Stretch(served.judged, served.total / served.judged) if served is not None else None,
+        lifetime=OutcomeSpan(served.judged, served.total / served.judged) if served is not None else None,
         guessers=recent.newest_guesses(HEADLINE if fall is None else fall.after.count),
         trend=recent.trend(),
         fall=fall,
@@ -273,12 +273,12 @@ def collect_facts(
     stored: StoredFacts,
     versions: NewestFacts,
     now: datetime,
-) -> Facts:
+) -> VerdictInputs:
     learned_until, loaded, aside = versions.learned_until, live.current.loaded, live.set_aside
     rejection = stored.rejection if stored.rejection and stored.rejection.until > learned_until else None
     change = next(iter(ratings.changes), None)
     waiting_since = stored.waiting_since
-    return Facts(
+    return VerdictInputs(
         numbers=ratings.numbers,
         recent=ratings.recent,
         rated=ratings.rated,
@@ -312,7 +312,7 @@ def collect_facts(
         refused_of=min(stored.head, NEWEST_EVENTS),
         drift=None
         if change is None
-        else DriftNews(
+        else DriftSummary(
             change.since, change.offset, change.main.what, len(change.alarms), stored.drift_at, ratings.is_over
         ),
         unservable=live.unservable,

@@ -33,7 +33,7 @@ class AnsweredRequest:
     keys: Sequence[int | None]
 
 
-class Counter(Protocol):
+class ShadowCounter(Protocol):
     def inc(self) -> None: ...
 
 
@@ -41,7 +41,7 @@ class Shadow:
     """Repeats requests to one model on its shadow version."""
 
     def __init__(
-        self, live: LiveModel, write: Callable[[Sequence[ShadowAnswerRow]], Awaitable[None]], dropped: Counter
+        self, live: LiveModel, write: Callable[[Sequence[ShadowAnswerRow]], Awaitable[None]], dropped: ShadowCounter
     ) -> None:
         """dropped: counts requests for which the queue has no room."""
         self.live, self._write, self._dropped = live, write, dropped

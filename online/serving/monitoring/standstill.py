@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from online.serving.live import LiveModel
 from online.serving.monitoring.health import find_held
-from online.snapshots.progress import Progress, read_progress
+from online.snapshots.progress import LearningProgress, read_progress
 from online.telemetry import OutageLog
 
 log = logging.getLogger("online.serving")
@@ -23,12 +23,12 @@ LOOK_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class LearningPosition:
     """How far a model is. head: the last offset of its log. learned_until: of its newest version. progress: of its learner."""
 
     head: int
     learned_until: int
-    progress: Progress
+    progress: LearningProgress
     is_frozen: bool = False
 
 
@@ -52,7 +52,7 @@ class StandstillWatch:
 
     def reset(self) -> None:
         """Begin again: the log is another one, so that its offsets are not those that were learned."""
-        self._since, self._learned_until, self._start, self._most = self.clock(), -1, Progress(), 0
+        self._since, self._learned_until, self._start, self._most = self.clock(), -1, LearningProgress(), 0
 
     async def run(self) -> None:
         """Look until cancelled. While the store is down, nothing is known, and nothing changes."""
@@ -64,13 +64,13 @@ class StandstillWatch:
                 self._blindness.record_failure(f"{type(error).__name__}: {error}")
             await asyncio.sleep(min(LOOK_EVERY_S, self.after_s / 4))
 
-    def _look(self) -> Position:
+    def _look(self) -> LearningPosition:
         snapshots, held = self.live.snapshots, find_held(self.live.snapshots)
         learned_until = max(self.live.current.learned_until, held.learned_until if held else 0)
         is_frozen = self.live.frozen is not None
-        return Position(self.read_head(), learned_until, read_progress(snapshots.folder.path), is_frozen)
+        return LearningPosition(self.read_head(), learned_until, read_progress(snapshots.folder.path), is_frozen)
 
-    def observe(self, position: Position) -> None:
+    def observe(self, position: LearningPosition) -> None:
         """Take a look into account, and report a change."""
         now, self.waiting = self.clock(), max(0, position.head - position.learned_until)
         if position.is_frozen or not self.waiting or position.learned_until > self._learned_until:
@@ -86,7 +86,7 @@ class StandstillWatch:
         else:
             self._outage.record_success()
 
-    def _count(self, progress: Progress) -> int:
+    def _count(self, progress: LearningProgress) -> int:
         """What the present learner has learned since the last version that had learned more."""
         return progress.learned - self._start.learned if progress.run == self._start.run else progress.learned
 

@@ -5,8 +5,8 @@ The means in a sentence are those of the facts: the figures of a reason are roun
 
 from collections.abc import Callable, Mapping
 
-from online.scoring.recent_outcomes import Stretch
-from online.scoring.verdict import Facts, Figures, Reason, Status, Verdict
+from online.scoring.recent_outcomes import OutcomeSpan
+from online.scoring.verdict import Figures, Reason, Status, Verdict, VerdictInputs
 
 TITLES: Mapping[Status, str] = {
     "good": "Good",
@@ -26,7 +26,7 @@ GUESSERS = {
 }
 
 
-def word_verdict(verdict: Verdict, facts: Facts) -> str:
+def word_verdict(verdict: Verdict, facts: VerdictInputs) -> str:
     """Return one sentence: the status, and the reason that decides."""
     title = TITLES[verdict.status]
     if verdict.status == "good" and facts.recovery is not None:
@@ -39,19 +39,19 @@ def word_verdict(verdict: Verdict, facts: Facts) -> str:
     return f"{title}: {word_reason(first, facts)}." if first else f"{title}."
 
 
-def word_reason(reason: Reason, facts: Facts) -> str:
+def word_reason(reason: Reason, facts: VerdictInputs) -> str:
     words = SENTENCES[reason.code]
     return words.format(**reason.figures) if isinstance(words, str) else words(facts, reason.figures)
 
 
-def word_recent(facts: Facts, recent: Stretch) -> str:
+def word_recent(facts: VerdictInputs, recent: OutcomeSpan) -> str:
     whose = f" of version {facts.live} and older ones" if facts.live < facts.newest else ""
     if facts.numbers:
         return f"the mean error of the last {recent.count:,} answers{whose} is {recent.mean:.4g}"
     return f"{percent(recent.mean)} of the last {recent.count:,} judged answers{whose} were right"
 
 
-def word_fall(facts: Facts, figures: Figures) -> str:
+def word_fall(facts: VerdictInputs, figures: Figures) -> str:
     assert facts.fall is not None
     before, after = facts.fall.before, facts.fall.after
     subject, event = f"of the last {after.count:,} answers", f"after event {facts.fall.since:,}"
@@ -60,7 +60,7 @@ def word_fall(facts: Facts, figures: Figures) -> str:
     return f"accuracy {subject} fell from {percent(before.mean)} to {percent(after.mean)} {event}"
 
 
-def word_lead(facts: Facts, figures: Figures) -> str:
+def word_lead(facts: VerdictInputs, figures: Figures) -> str:
     lead = facts.lead
     assert lead is not None
     compared = f"{percent(lead.other)} right, the model {percent(lead.model)}"
@@ -69,7 +69,7 @@ def word_lead(facts: Facts, figures: Figures) -> str:
     return f"a guesser that {GUESSERS[lead.guesser]} is better on the last {lead.count:,} answers: {compared}"
 
 
-def word_decline(facts: Facts, figures: Figures | None = None) -> str:
+def word_decline(facts: VerdictInputs, figures: Figures | None = None) -> str:
     assert facts.decline is not None
     before, after = facts.decline.before, facts.decline.after
     if facts.numbers:
@@ -79,33 +79,33 @@ def word_decline(facts: Facts, figures: Figures | None = None) -> str:
     return f"{what}, {percent(before.mean)} of the {before.count:,} before"
 
 
-def word_recovery(facts: Facts, figures: Figures | None = None) -> str:
+def word_recovery(facts: VerdictInputs, figures: Figures | None = None) -> str:
     assert facts.recovery is not None
     return word_answers(facts, facts.recovery, "judged since the roll back")
 
 
-def word_roll_back(facts: Facts, figures: Figures) -> str:
+def word_roll_back(facts: VerdictInputs, figures: Figures) -> str:
     what = f"it was rolled back: version {facts.live} answers, and version {facts.newest} is the newest"
     return f"{what}; {word_answers(facts, facts.since_held, 'judged since')}" if facts.since_held is not None else what
 
 
-def word_answers(facts: Facts, answers: Stretch, judged: str) -> str:
+def word_answers(facts: VerdictInputs, answers: OutcomeSpan, judged: str) -> str:
     count, mean = answers.count, answers.mean
     if facts.numbers:
         return f"the mean error of the {count:,} answers {judged} is {mean:.4g}"
     return f"{round(mean * count):,} of the {count:,} answers {judged} were right"
 
 
-def word_freeze(facts: Facts, figures: Figures) -> str:
+def word_freeze(facts: VerdictInputs, figures: Figures) -> str:
     return f"learning is frozen{f': {facts.frozen_reason}' if facts.frozen_reason else ''}"
 
 
-def word_delay(facts: Facts, figures: Figures) -> str:
+def word_delay(facts: VerdictInputs, figures: Figures) -> str:
     behind, waited = facts.head - facts.learned_until, describe_duration(facts.waiting_s)
     return f"{behind:,} events are not learned yet; the oldest waits for {waited}"
 
 
-def word_drift(facts: Facts, figures: Figures) -> str:
+def word_drift(facts: VerdictInputs, figures: Figures) -> str:
     assert facts.drift is not None
     after = f"after event {facts.drift.since - 1:,}"
     if facts.drift.is_over:
@@ -114,7 +114,7 @@ def word_drift(facts: Facts, figures: Figures) -> str:
     return f"{what} {after}"
 
 
-SENTENCES: Mapping[str, str | Callable[[Facts, Figures], str]] = {
+SENTENCES: Mapping[str, str | Callable[[VerdictInputs, Figures], str]] = {
     "accuracy_fell": word_fall,
     "error_rose": word_fall,
     "below_baseline": word_lead,

@@ -32,7 +32,7 @@ SAME_NUMBER = 0.01  # relative difference of two numbers up to which they count 
 
 
 @dataclass(slots=True)
-class Question:
+class RecordedQuestion:
     """A recorded question. predictions: the ids of its predictions, newest first."""
 
     instance: Any
@@ -42,7 +42,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AnswerChange:
     """A question that the later version answers otherwise. asked: how often it was asked among the newest."""
 
     instance: Any
@@ -68,7 +68,7 @@ class VersionChanges:
     version: int
     since: int
     questions: int
-    changes: Sequence[Change]
+    changes: Sequence[AnswerChange]
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class VersionComparison:
         ]
         said = await self._load_said([questions[place] for place in changed], rows)
         changes = [
-            Change(
+            AnswerChange(
                 questions[place].instance,
                 len(questions[place].predictions),
                 questions[place].asked_at,
@@ -133,20 +133,20 @@ class VersionComparison:
         ]
         return VersionChanges(version, since, len(questions), changes)
 
-    def _answer(self, version: int, questions: Sequence[Question]) -> list[GivenAnswer]:
+    def _answer(self, version: int, questions: Sequence[RecordedQuestion]) -> list[GivenAnswer]:
         """Slow: it may load the version, which is let go again."""
         served = self.live.load_version(version)
         answers = served.predict(self._encode(served, questions)) if questions else []
         return [describe_answer(answer) for answer in answers]
 
-    def _encode(self, served: ServedVersion, questions: Sequence[Question]) -> list[bytes]:
+    def _encode(self, served: ServedVersion, questions: Sequence[RecordedQuestion]) -> list[bytes]:
         """The recorded features are those of the present encoder; a version with another one needs its own."""
         if served.encoder is self.live.encoder_config.encoder:
             return [question.features for question in questions]
         return served.encoder.encode([question.instance for question in questions])
 
     async def _load_said(
-        self, questions: Sequence[Question], rows: Sequence[dict[str, Any]]
+        self, questions: Sequence[RecordedQuestion], rows: Sequence[dict[str, Any]]
     ) -> dict[str, NewestFeedback]:
         """The newest feedback about each question, by the id of its newest prediction."""
         newest_of = {id: each.predictions[0] for each in questions for id in each.predictions}
@@ -161,13 +161,13 @@ class VersionComparison:
         return found
 
 
-def collect_questions(rows: Collection[dict[str, Any]], count: int) -> list[Question]:
+def collect_questions(rows: Collection[dict[str, Any]], count: int) -> list[RecordedQuestion]:
     """The different questions among rows of predictions, newest first."""
-    found: dict[str, Question] = {}
+    found: dict[str, RecordedQuestion] = {}
     for row in rows:
         if row["input"] not in found and len(found) == count:
             continue
-        new = Question(json.loads(row["input"]), row["features"], row["created_at"])
+        new = RecordedQuestion(json.loads(row["input"]), row["features"], row["created_at"])
         found.setdefault(row["input"], new).predictions.append(row["id"])
     return list(found.values())
 

@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from online.errors import Unavailable
 from online.journal import list_segments
 from online.store import Store
-from online.store.journal_copy import COPIED_AT_ONCE, Copied, JournalCopy, copy_all
+from online.store.journal_copy import COPIED_AT_ONCE, CopyCounts, JournalCopy, copy_all
 from online.telemetry import OutageLog, log_event
 
 log = logging.getLogger("online.journal")
@@ -65,7 +65,7 @@ class JournalCopier:
         try:
             is_complete = not self.journal.has_new()
             while not is_complete and not self._stopping.is_set():
-                copied: Copied = self.store.submit(self._copy_next, durable=False, is_background=True).result()
+                copied: CopyCounts = self.store.submit(self._copy_next, durable=False, is_background=True).result()
                 self.journal.note_committed(copied)
                 is_complete = copied.is_complete
             self._outage.record_success()
@@ -75,7 +75,7 @@ class JournalCopier:
             log.debug("copying the journal failed", exc_info=error)
             self._outage.record_failure(f"{type(error).__name__}: {error}")
 
-    def _copy_next(self, connection: Connection) -> Copied:
+    def _copy_next(self, connection: Connection) -> CopyCounts:
         return self.journal.copy(connection, COPIED_AT_ONCE)
 
     def _seal_old(self) -> None:

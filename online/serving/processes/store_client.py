@@ -22,9 +22,9 @@ from online.serving.processes.store_messages import (
     READY,
     BrokenChannel,
     Frames,
-    Outcome,
     SubmitFeedback,
     Work,
+    WriteOutcome,
     frame,
     read_outcome,
     receipts_of,
@@ -83,9 +83,9 @@ class Channel(asyncio.Protocol):
     def __init__(self, process: Process) -> None:
         self.process, self.is_ready, self.is_late = process, False, False
         self._frames, self._last = Frames(), READY
-        self._waiting: dict[int, tuple[float, asyncio.Future[Outcome | None]]] = {}  # with the time of the request
+        self._waiting: dict[int, tuple[float, asyncio.Future[WriteOutcome | None]]] = {}  # with the time of the request
 
-    async def ask(self, work: Work) -> Outcome | None:
+    async def ask(self, work: Work) -> WriteOutcome | None:
         """What became of the work; None where it is not known: the process has ended, is late, or was not asked."""
         if not self.is_ready or self.is_late or self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
             return None
@@ -94,7 +94,7 @@ class Channel(asyncio.Protocol):
             message = frame((self._last, work))
         except ValueError:  # it is too long, or has text that is not Unicode
             return None
-        answer: asyncio.Future[Outcome | None] = self._loop.create_future()
+        answer: asyncio.Future[WriteOutcome | None] = self._loop.create_future()
         self._waiting[self._last] = self._loop.time(), answer
         self._transport.write(message)
         return await answer
@@ -117,7 +117,7 @@ class Channel(asyncio.Protocol):
             if not answer.done():
                 answer.set_result(None)
 
-    def _receive(self, outcome: Outcome) -> None:
+    def _receive(self, outcome: WriteOutcome) -> None:
         if outcome.number == READY:
             self.is_ready = True
             return

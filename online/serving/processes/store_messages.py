@@ -92,7 +92,7 @@ class Failure(msgspec.Struct, array_like=True, frozen=True):
     values: dict[str, str | int | float | None] = {}
 
 
-class Outcome(msgspec.Struct, array_like=True, frozen=True):
+class WriteOutcome(msgspec.Struct, array_like=True, frozen=True):
     """receipts: (id, offset, status)."""
 
     number: int
@@ -106,7 +106,7 @@ class BrokenChannel(Exception):
 
 ENCODER = msgspec.msgpack.Encoder()
 WORK = msgspec.msgpack.Decoder(tuple[int, Work])
-OUTCOME = msgspec.msgpack.Decoder(Outcome)
+OUTCOME = msgspec.msgpack.Decoder(WriteOutcome)
 
 
 def frame(message: Any) -> bytes:
@@ -148,7 +148,7 @@ def read_work(payload: bytes) -> tuple[int, Work]:
         raise BrokenChannel(f"a message that cannot be read: {error}") from error
 
 
-def read_outcome(payload: bytes) -> Outcome:
+def read_outcome(payload: bytes) -> WriteOutcome:
     """Raises BrokenChannel."""
     try:
         return OUTCOME.decode(payload)
@@ -156,17 +156,17 @@ def read_outcome(payload: bytes) -> Outcome:
         raise BrokenChannel(f"a message that cannot be read: {error}") from error
 
 
-def describe_receipts(number: int, receipts: list[Receipt]) -> Outcome:
-    return Outcome(number, [(receipt.id, receipt.offset, receipt.status) for receipt in receipts])
+def describe_receipts(number: int, receipts: list[Receipt]) -> WriteOutcome:
+    return WriteOutcome(number, [(receipt.id, receipt.offset, receipt.status) for receipt in receipts])
 
 
-def describe_failure(number: int, error: BaseException) -> Outcome:
+def describe_failure(number: int, error: BaseException) -> WriteOutcome:
     name = type(error).__name__ if isinstance(error, OnlineError) else ""
     text = str(error) if name else f"{type(error).__name__}: {error}"
-    return Outcome(number, failure=Failure(name, text, dict(vars(error)) if name else {}))
+    return WriteOutcome(number, failure=Failure(name, text, dict(vars(error)) if name else {}))
 
 
-def receipts_of(outcome: Outcome) -> list[Receipt]:
+def receipts_of(outcome: WriteOutcome) -> list[Receipt]:
     """Raises the error that the work has raised."""
     if outcome.failure is not None:
         raise restore_error(outcome.failure)

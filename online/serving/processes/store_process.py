@@ -20,8 +20,8 @@ from online.serving.processes.store_messages import (
     READY,
     BrokenChannel,
     Frames,
-    Outcome,
     Work,
+    WriteOutcome,
     describe_failure,
     describe_receipts,
     frame,
@@ -51,7 +51,7 @@ class StoreProcess:
 
     def run(self) -> None:
         frames = Frames()
-        self._send(Outcome(READY))
+        self._send(WriteOutcome(READY))
         try:
             while data := self._channel.recv(READ_BYTES):
                 for payload in frames.feed(data):
@@ -67,12 +67,12 @@ class StoreProcess:
     def _begin(self, number: int, work: Work) -> None:
         self._submit(work).add_done_callback(lambda done: self._send(describe(number, done)))
 
-    def _send(self, outcome: Outcome) -> None:
+    def _send(self, outcome: WriteOutcome) -> None:
         with suppress(OSError), self._sending:
             self._channel.sendall(frame(outcome))
 
 
-def describe(number: int, done: "Future[list[Receipt]]") -> Outcome:
+def describe(number: int, done: "Future[list[Receipt]]") -> WriteOutcome:
     error = done.exception()
     if error is None:
         return describe_receipts(number, done.result())

@@ -31,7 +31,7 @@ REPORT_EVERY_S = 0.1  # at most: a learner may publish a hundred times a second
 
 
 @dataclass(slots=True)
-class Worker:
+class HttpWorker:
     """One of the other workers, as the first worker knows it.
 
     answers: {model: {"version", "learned_until"}} from its last report. up: it has reported once.
@@ -57,7 +57,7 @@ class Workers:
     def __init__(self, settings: Settings, on_end: Callable[[int], None]) -> None:
         """on_end: called with the process id of each worker that has ended."""
         self.settings, self.on_end = settings, on_end
-        self.others: list[Worker] = []
+        self.others: list[HttpWorker] = []
 
     async def start(self, listener: int, port: int) -> None:
         """Start the others.
@@ -100,7 +100,7 @@ class Workers:
             for model, answers in worker.answers.items():
                 yield worker.number, model, answers["learned_until"]
 
-    def _build_worker(self, number: int, listener: int, port: int) -> Worker:
+    def _build_worker(self, number: int, listener: int, port: int) -> HttpWorker:
         command = ("work", "--number", str(number), "--listener", str(listener), "--first", str(port))
         start_worker = partial(start_child, self.settings, *command, stdout=PIPE, pass_fds=(listener,))
 
@@ -111,7 +111,7 @@ class Workers:
                     self.on_end(supervisor.process.pid)
 
         supervisor = Supervisor(f"worker {number}", start_worker, self.settings.restart_max_s, on_change)
-        worker = Worker(number, supervisor)
+        worker = HttpWorker(number, supervisor)
         supervisor.on_message = worker.receive
         return worker
 

@@ -7,13 +7,13 @@ from sqlalchemy import Connection
 from online.errors import Forbidden
 from online.schemas.access.callers import Caller
 from online.serving.feedback.admission import charge_teaching
-from online.serving.repertoire.importing import Change
+from online.serving.repertoire.importing import ReplyChange
 from online.settings import Settings
 from online.store.repertoire.replies import find_reply
 
 
 def admit_changes(
-    connection: Connection, changes: Sequence[Change], model: str, caller: Caller, settings: Settings
+    connection: Connection, changes: Sequence[ReplyChange], model: str, caller: Caller, settings: Settings
 ) -> None:
     """Raises Forbidden for a change to a reply that is there, and QuotaExceeded. A curator may do everything."""
     if caller.is_trusted:

@@ -47,7 +47,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet runs such a cell; an
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ReplyChange:
     """A change to one reply. text, active: None leaves them. examples: questions to add."""
 
     id: str
@@ -58,7 +58,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class LineError:
+class ImportLineError:
     """What is wrong with a line. message: in English. entry: of the field, from 1. about: see `LineProblem`."""
 
     code: LineErrorCode
@@ -74,7 +74,7 @@ class ParsedLine:
 
     number: int
     reply: ReplyLine | None
-    error: LineError | None = None
+    error: ImportLineError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ class PlannedLine:
     id: str
     text: str
     does: tuple[Does, ...] = ()
-    change: Change | None = None
+    change: ReplyChange | None = None
     was: str | None = None
-    error: LineError | None = None
+    error: ImportLineError | None = None
     shared: tuple[SharedExample, ...] = ()
 
 
@@ -130,12 +130,12 @@ def parse_reply(number: int, line: str) -> ParsedLine:
         return ParsedLine(number, None, build_error(finding, describe(error) if others else describe_finding(finding)))
 
 
-def build_error(finding: ErrorDetails, message: str) -> LineError:
+def build_error(finding: ErrorDetails, message: str) -> ImportLineError:
     """The error of a line from the first finding of the validator."""
     field, place = (*finding["loc"], None, None)[:2]
     code = CODES.get(finding["type"], "not_id" if field == "id" else "not_valid")
     entry = place + 1 if isinstance(place, int) else None
-    return LineError(code, message, None if field is None else str(field), entry)
+    return ImportLineError(code, message, None if field is None else str(field), entry)
 
 
 def describe_finding(finding: ErrorDetails) -> str:
@@ -177,7 +177,7 @@ def parse_csv(text: str) -> Iterator[ParsedLine]:
                 yield parse_row(number, names, row)
             number = rows.line_num + 1
     except csv.Error as error:
-        yield ParsedLine(rows.line_num, None, LineError("not_csv", f"this is not CSV: {error}"))
+        yield ParsedLine(rows.line_num, None, ImportLineError("not_csv", f"this is not CSV: {error}"))
 
 
 def find_delimiter(text: str) -> str:
@@ -207,14 +207,14 @@ def parse_cells(number: int, names: Sequence[str], cells: Sequence[Cell | None])
     """Return the line of a row of a sheet."""
     fault = next((cell for cell in cells if isinstance(cell, CellFault)), None)
     if fault is not None:
-        return ParsedLine(number, None, LineError(fault.code, fault.message, about=fault.cell))
+        return ParsedLine(number, None, ImportLineError(fault.code, fault.message, about=fault.cell))
     return parse_row(number, names, [cell if isinstance(cell, str) else "" for cell in cells])
 
 
 def parse_row(number: int, names: Sequence[str], row: Sequence[str]) -> ParsedLine:
     if len(row) != len(names):
         message = f"it has {len(row)} cells where the header names {len(names)}"
-        return ParsedLine(number, None, LineError("cell_count", message, about=str(len(names))))
+        return ParsedLine(number, None, ImportLineError("cell_count", message, about=str(len(names))))
     cells = {name: remove_apostrophe(cell) for name, cell in zip(names, row, strict=True) if name and cell.strip()}
     line: dict[str, object] = dict(cells)
     if "examples" in cells:
@@ -231,7 +231,7 @@ def remove_apostrophe(cell: str) -> str:
 # lines -> changes
 
 
-class Plan:
+class ImportPlan:
     """Plans lines in order, each as if the lines before it had been carried out."""
 
     def __init__(
@@ -280,22 +280,24 @@ class Plan:
             return self._change_known(line.number, reply, text, known)
         return self._add_new(line.number, reply, text, reply.id or next(self.new_id))
 
-    def _find_error(self, reply: ReplyLine, text: str) -> LineError | None:
+    def _find_error(self, reply: ReplyLine, text: str) -> ImportLineError | None:
         if not text:
-            return LineError("no_text", "a reply needs a text", "text")
+            return ImportLineError("no_text", "a reply needs a text", "text")
         lengths = [len(text), *map(len, reply.examples)]
         longest = max(lengths)
         if longest > self.max_chars:
             message = f"it has a text of {longest} characters; at most {self.max_chars} (max_text_chars)"
             entry = lengths.index(longest)  # 0: of the reply itself
             field = "examples" if entry else "text"
-            return LineError("too_long", message, field, entry or None, about=str(self.max_chars))
+            return ImportLineError("too_long", message, field, entry or None, about=str(self.max_chars))
         other = self.by_text.get(fold_text(text))
         if reply.id in self.texts and other is not None and other != reply.id:
-            return LineError("text_taken", f"another reply has this text already: {other}", "text", about=other)
+            return ImportLineError("text_taken", f"another reply has this text already: {other}", "text", about=other)
         if reply.id in self.reworded and fold_text(self.texts[reply.id]) != fold_text(text):
             first = self.reworded[reply.id]
-            return LineError("second_text", f"line {first} gives the same id another text", "text", about=str(first))
+            return ImportLineError(
+                "second_text", f"line {first} gives the same id another text", "text", about=str(first)
+            )
         return None
 
     def _change_known(self, number: int, reply: ReplyLine, text: str, id: str) -> PlannedLine:
@@ -316,14 +318,16 @@ class Plan:
             self.reworded[id] = number
             self._note(id, text)
         self.active[id] = reply.active
-        change = Change(id, text if reworded else None, examples, changed) if does else None
+        change = ReplyChange(id, text if reworded else None, examples, changed) if does else None
         return PlannedLine(number, id, text, tuple(does), change, was if reworded else None)
 
     def _add_new(self, number: int, reply: ReplyLine, text: str, id: str) -> PlannedLine:
         self._note(id, text)
         self.reworded[id] = number
         self.active[id] = reply.active
-        change = Change(id, text, self._new_examples(id, reply.examples), None if reply.active else False, new=True)
+        change = ReplyChange(
+            id, text, self._new_examples(id, reply.examples), None if reply.active else False, new=True
+        )
         return PlannedLine(number, id, text, ("new",) if reply.active else ("new", "retired"), change)
 
     def _note(self, id: str, text: str) -> None:

@@ -13,12 +13,12 @@ from online.serving.feedback.events import change_reply
 from online.serving.feedback.retraction import check_not_expired
 from online.serving.predictor import encode
 from online.serving.repertoire.importing import (
-    Change,
     FileFormat,
+    ImportPlan,
     ParsedFile,
     ParsedLine,
-    Plan,
     PlannedLine,
+    ReplyChange,
     parse_file,
 )
 from online.serving.transactions import Transactions
@@ -37,12 +37,12 @@ from online.store.repertoire.replies import (
     update_reply_text,
 )
 
-RecordedChange = tuple[Change, Sequence[Event]]  # with the events that it has brought
-Admit = Callable[[Connection, Sequence[Change]], None]
+RecordedChange = tuple[ReplyChange, Sequence[Event]]  # with the events that it has brought
+Admit = Callable[[Connection, Sequence[ReplyChange]], None]
 Note = Callable[[Connection, Sequence[RecordedChange]], None]
 
 
-def admit_all(connection: Connection, changes: Sequence[Change]) -> None:
+def admit_all(connection: Connection, changes: Sequence[ReplyChange]) -> None:
     """Admit changes of the service itself and of curators."""
 
 
@@ -72,32 +72,32 @@ class Repertoire:
         texts = [normalize_text(reply.text) for reply in new]
         names = [reply.id or self.transactions.new_id() for reply in new]
 
-        def changes(connection: Connection) -> list[Change]:
+        def changes(connection: Connection) -> list[ReplyChange]:
             return [self._addition(connection, *each) for each in zip(new, names, texts, strict=True)]
 
         texts_to_encode = [*texts, *(example for reply in new for example in reply.examples)]
         return await self._carry_out(texts_to_encode, changes, origin, admit, note)
 
-    def _addition(self, connection: Connection, reply: NewReply, name: str, text: str) -> Change:
+    def _addition(self, connection: Connection, reply: NewReply, name: str, text: str) -> ReplyChange:
         known = find_reply_by_text(connection, self.name, text)
         if known is not None:
-            return Change(known.id, None, tuple(reply.examples), active=True)
+            return ReplyChange(known.id, None, tuple(reply.examples), active=True)
         if find_reply(connection, self.name, name) is not None:
             raise Conflict(f"{self.name} has another reply with the id {reply.id!r}")
-        return Change(name, text, tuple(reply.examples), new=True)
+        return ReplyChange(name, text, tuple(reply.examples), new=True)
 
     async def edit(self, id: str, edit: EditReply) -> ReplyRow:
         """Change the text of a reply, add examples, retire or restore it. The id stays. Raises NotFound and Conflict."""
         text = None if edit.text is None else normalize_text(edit.text)
 
-        def changes(connection: Connection) -> list[Change]:
+        def changes(connection: Connection) -> list[ReplyChange]:
             known = find_reply(connection, self.name, id)
             if known is None:
                 raise NotFound(f"{self.name} has no reply {id!r}")
             other = None if text is None else find_reply_by_text(connection, self.name, text)
             if other is not None and other.id != id:
                 raise Conflict(f"another reply of {self.name} has this text already: {other.id!r}")
-            return [Change(id, None if text == known.text else text, tuple(edit.examples), edit.active)]
+            return [ReplyChange(id, None if text == known.text else text, tuple(edit.examples), edit.active)]
 
         return (await self._carry_out([*([text] if text else []), *edit.examples], changes))[0]
 
@@ -115,7 +115,7 @@ class Repertoire:
         rows = load_replies(connection, self.name)
         examples = [(reply, text) for reply, _, text in load_examples(connection, self.name)]
         ids = iter(self.transactions.new_id, None)
-        return Plan(rows, examples, ids, self.max_text_chars).plan(lines)
+        return ImportPlan(rows, examples, ids, self.max_text_chars).plan(lines)
 
     async def import_lines(
         self, lines: Sequence[ParsedLine], skip_bad: bool, admit: Admit = admit_all, note: Note = note_nothing
@@ -126,7 +126,7 @@ class Repertoire:
         """
         planned: list[PlannedLine] = []
 
-        def changes(connection: Connection) -> list[Change]:
+        def changes(connection: Connection) -> list[ReplyChange]:
             planned[:] = self._plan(connection, lines)
             bad = [(line.number, line.error.message) for line in planned if line.error is not None]
             if bad and not skip_bad:
@@ -144,7 +144,7 @@ class Repertoire:
     async def _carry_out(
         self,
         texts_to_encode: Iterable[str],
-        changes: Callable[[Connection], Sequence[Change]],
+        changes: Callable[[Connection], Sequence[ReplyChange]],
         origin: str | None = None,
         admit: Admit = admit_all,
         note: Note = note_nothing,
@@ -169,7 +169,7 @@ class Repertoire:
         return await self.transactions.retry_on_encoder_change(attempt)
 
     def _record(
-        self, connection: Connection, change: Change, features: Mapping[str, bytes], origin: str | None
+        self, connection: Connection, change: ReplyChange, features: Mapping[str, bytes], origin: str | None
     ) -> tuple[ReplyRow, list[Event]]:
         """Return the reply after the change, and the events of the change."""
         key = f"added:{origin or self.transactions.new_id()}:{change.id}"
@@ -185,7 +185,7 @@ class Repertoire:
     def _events(
         self,
         connection: Connection,
-        change: Change,
+        change: ReplyChange,
         known: ReplyRow | None,
         key: str,
         features: Mapping[str, bytes],

@@ -28,7 +28,7 @@ COMES_BACK_AFTER = 5  # users who ask a dismissed question after it was dismisse
 
 
 @dataclass(slots=True)
-class Question:
+class RepeatedQuestion:
     """One text of a question. predictions: ids of its predictions, newest first."""
 
     text: str
@@ -39,16 +39,16 @@ class Question:
 
 @dataclass(slots=True)
 class Cluster:
-    questions: list[Question] = field(default_factory=list)
+    questions: list[RepeatedQuestion] = field(default_factory=list)
 
     @property
     def count(self) -> int:
         return sum(len(question.predictions) for question in self.questions)
 
 
-def collect_questions(rows: Iterable[dict[str, Any]]) -> list[Question]:
+def collect_questions(rows: Iterable[dict[str, Any]]) -> list[RepeatedQuestion]:
     """The different questions among rows of abstentions, newest first."""
-    found: dict[str, Question] = {}
+    found: dict[str, RepeatedQuestion] = {}
     for row in rows:
         text = read_text(json.loads(row["input"]))
         if text is None or len(row["features"]) != TEXT_WIDTH:
@@ -56,12 +56,12 @@ def collect_questions(rows: Iterable[dict[str, Any]]) -> list[Question]:
         key = fold_text(text)
         if key not in found and len(found) == MAX_QUESTIONS:
             continue
-        question = found.setdefault(key, Question(" ".join(text.split()), row["features"], row["created_at"]))
+        question = found.setdefault(key, RepeatedQuestion(" ".join(text.split()), row["features"], row["created_at"]))
         question.predictions.append(row["id"])
     return list(found.values())
 
 
-def select_unanswered(questions: Sequence[Question], model: Model) -> list[Question]:
+def select_unanswered(questions: Sequence[RepeatedQuestion], model: Model) -> list[RepeatedQuestion]:
     """The questions to which this version gives no reply either."""
     if not questions:
         return []
@@ -69,7 +69,7 @@ def select_unanswered(questions: Sequence[Question], model: Model) -> list[Quest
     return [question for question, answer in zip(questions, answers, strict=True) if answer.choice is None]
 
 
-def cluster_questions(questions: Sequence[Question]) -> list[Cluster]:
+def cluster_questions(questions: Sequence[RepeatedQuestion]) -> list[Cluster]:
     """Group questions by meaning; the most frequent cluster comes first."""
     if not questions:
         return []

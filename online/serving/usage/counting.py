@@ -6,7 +6,7 @@ from functools import partial
 
 from online.errors import Unavailable
 from online.store import Store
-from online.store.usage.ratings import Progress, count_page, load_progress
+from online.store.usage.ratings import CountingProgress, count_page, load_progress
 from online.telemetry import log_event
 
 log = logging.getLogger("online.usage")
@@ -24,7 +24,9 @@ class RatingCounter:
     async def catch_up(self) -> None:
         """Return once everything is counted, or after `PATIENCE_S`; the rest is counted in the background."""
         if self._counting is None or self._counting.done():
-            progress: Progress = await asyncio.to_thread(self.store.read, partial(load_progress, model=self.model))
+            progress: CountingProgress = await asyncio.to_thread(
+                self.store.read, partial(load_progress, model=self.model)
+            )
             if progress.is_complete:
                 return
             self._counting = asyncio.create_task(self._count())
@@ -40,7 +42,7 @@ class RatingCounter:
         is_complete = False
         while not is_complete:
             try:
-                progress: Progress = await asyncio.wrap_future(
+                progress: CountingProgress = await asyncio.wrap_future(
                     self.store.submit(count, durable=False, is_background=True)
                 )
             except Unavailable as error:  # the next request tries again

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from online.models.encoders.follow_ups import read_text
 from online.models.encoders.text import TEXT_WIDTH
 from online.schemas.operating.usage import TopQuestion
-from online.serving.repertoire.unanswered import Question, cluster_questions
+from online.serving.repertoire.unanswered import RepeatedQuestion, cluster_questions
 from online.store.database.values import fold_text
 from online.store.usage.questions import AskedQuestion
 
@@ -75,10 +75,10 @@ def group_by_meaning(texts: Sequence[AskedText], features: Mapping[str, bytes]) 
     features: by the id of the newest prediction. A text whose features are no embedding is a group of its own.
     """
     by_id = {each.newest: each for each in texts}
-    embedded = defaultdict[str | None, list[Question]](list)  # by the usual reply
+    embedded = defaultdict[str | None, list[RepeatedQuestion]](list)  # by the usual reply
     for each in texts:
         if len(features.get(each.newest, b"")) == TEXT_WIDTH:
-            question = Question(each.text, features[each.newest], each.asked_at, [each.newest] * each.asked)
+            question = RepeatedQuestion(each.text, features[each.newest], each.asked_at, [each.newest] * each.asked)
             embedded[each.usual_reply].append(question)
     clusters = [cluster for questions in embedded.values() for cluster in cluster_questions(questions)]
     groups = [[by_id[each.predictions[0]] for each in cluster.questions] for cluster in clusters]

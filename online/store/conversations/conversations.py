@@ -28,7 +28,7 @@ from sqlmodel import Field, SQLModel
 
 from online.errors import BadInput, NotFound
 from online.store.callers.held_feedback import delete_held_about
-from online.store.conversations.turns import START, TURNS, Turn, check_turn, extract_question, find_parents
+from online.store.conversations.turns import START, TURNS, RequestedTurn, check_turn, extract_question, find_parents
 from online.store.database.values import ERASED, NO_TEXT, now
 from online.store.feedback import FEEDBACK, FeedbackRow
 from online.store.predictions import PREDICTIONS
@@ -65,7 +65,7 @@ CONVERSATIONS: Any = ConversationRow.__table__  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ListPosition:
     """Where a conversation stands in the list: pinned ones come first, then those used last."""
 
     pinned: bool
@@ -86,7 +86,7 @@ def add_turns(connection: Connection, model: str, rows: Sequence[Mapping[str, An
     Raises NotFound for a conversation of another user, and for a turn to follow that the conversation does not have.
     """
     for row in rows:
-        turn: Turn = row["turn"]
+        turn: RequestedTurn = row["turn"]
         if turn.conversation is not None:
             _touch_conversation(connection, model, turn, row["user"])
             if turn.after is not None and turn.after != START:
@@ -96,7 +96,7 @@ def add_turns(connection: Connection, model: str, rows: Sequence[Mapping[str, An
         connection.execute(insert(TURNS).values(**values, parent=turn.after))
 
 
-def _touch_conversation(connection: Connection, model: str, turn: Turn, user: str) -> None:
+def _touch_conversation(connection: Connection, model: str, turn: RequestedTurn, user: str) -> None:
     """Create the conversation of a turn, or record that it was used now."""
     id, at = str(turn.conversation), now()
     by_id = _by_id(model, id)
@@ -119,7 +119,12 @@ def _by_id(model: str, id: str) -> tuple[ColumnElement[bool], ...]:
 
 
 def load_conversations(
-    connection: Connection, model: str, user: str, words: str = "", limit: int = MAX_LISTED, after: Place | None = None
+    connection: Connection,
+    model: str,
+    user: str,
+    words: str = "",
+    limit: int = MAX_LISTED,
+    after: ListPosition | None = None,
 ) -> list[dict[str, Any]]:
     """Return a user's conversations, pinned ones first, then newest first, each with its number of turns.
 
@@ -156,7 +161,7 @@ def _select_with_turns(model: str, user: str) -> Select[Any]:
     return select(CONVERSATIONS, count.label("turns")).where(*own)
 
 
-def _is_behind(place: Place) -> ColumnElement[bool]:
+def _is_behind(place: ListPosition) -> ColumnElement[bool]:
     """Whether a conversation stands behind a place in the list."""
     columns = CONVERSATIONS.c
     later = or_(

@@ -41,7 +41,7 @@ TURNS: Any = TurnRow.__table__  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class RequestedTurn:
     """What a prediction request says beyond its instance.
 
     conversation: the id, if any. title: of the conversation, if it is new. exclude: answers to leave out. after: the turn

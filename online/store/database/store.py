@@ -47,7 +47,7 @@ WAL_ROOM_BYTES = 6_000_000  # a little more than the WAL of SQLite grows to befo
 
 
 @dataclass(slots=True)
-class Work:
+class StoreWork:
     run: Callable[[Connection], Any]
     durable: bool
     done: "Future[Any]"
@@ -76,7 +76,7 @@ class Store:
             self.instance = self._load_instance()
         except (SQLAlchemyError, ImportError, ValueError) as error:
             raise SetupError(f"the store {without_password(url)} cannot be opened: {first_line(error)}") from error
-        self._queue: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[StoreWork | None] = queue.SimpleQueue()
         self.after_commit: Callable[[], None] = lambda: None
         self._is_closed, self._closing = False, threading.Lock()  # nothing is queued behind the end
         self._checkpointer = Checkpointer(str(make_url(url).database)) if is_sqlite(url) else None
@@ -114,7 +114,7 @@ class Store:
         is_background: run it in a transaction of its own, and let work that waits go first, but not for ever.
         After `close` it raises Unavailable: a thread of a service that stops may still submit work, and wait for it.
         """
-        work = Work(run, durable, Future(), is_background)
+        work = StoreWork(run, durable, Future(), is_background)
         with self._closing:
             if not self._is_closed:
                 self._queue.put(work)
@@ -162,10 +162,10 @@ class Store:
             engine.dispose()
 
     def _write(self) -> None:
-        background: deque[Work] = deque()
+        background: deque[StoreWork] = deque()
         is_open, passed = True, 0
         while is_open or background:
-            group: list[Work] = []
+            group: list[StoreWork] = []
             if passed < MAX_PASSED:
                 group, is_closed = self._take(background, blocks=is_open)
                 is_open = is_open and not is_closed
@@ -174,12 +174,12 @@ class Store:
                 group = [background.popleft()]
             self._commit([work for work in group if work.done.set_running_or_notify_cancel()])
 
-    def _take(self, background: deque[Work], blocks: bool) -> tuple[list[Work], bool]:
+    def _take(self, background: deque[StoreWork], blocks: bool) -> tuple[list[StoreWork], bool]:
         """Return the work that waits, and whether `close` was called. Background work goes to the end of `background`.
 
         blocks: wait for work if there is none.
         """
-        group: list[Work] = []
+        group: list[StoreWork] = []
         while len(group) < MAX_GROUP:
             try:
                 work = self._queue.get(block=blocks and not group and not background)
@@ -190,11 +190,11 @@ class Store:
             (background if work.is_background else group).append(work)
         return group, False
 
-    def _commit(self, group: list[Work]) -> None:
+    def _commit(self, group: list[StoreWork]) -> None:
         if not group:
             return
         engine = self.durable_writer if any(work.durable for work in group) else self.writer
-        outcomes: list[tuple[Work, Any, BaseException | None]] = []
+        outcomes: list[tuple[StoreWork, Any, BaseException | None]] = []
         try:
             with engine.begin() as connection:
                 outcomes = [(work, *self._attempt(connection, work, alone=len(group) == 1)) for work in group]
@@ -219,7 +219,7 @@ class Store:
             log.exception("what follows a commit failed")
 
     @staticmethod
-    def _attempt(connection: Connection, work: Work, alone: bool) -> tuple[Any, BaseException | None]:
+    def _attempt(connection: Connection, work: StoreWork, alone: bool) -> tuple[Any, BaseException | None]:
         if alone:
             return work.run(connection), None
         try:

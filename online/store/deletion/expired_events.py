@@ -33,7 +33,7 @@ NO_TITLE = "…"  # of a conversation whose first question is gone
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class ExpiryCounts:
     """What one page has removed. until: the offset up to which all is done."""
 
     until: int
@@ -42,7 +42,7 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ExpiryPage:
     """The events of feedback in a span of the log: offset -> label.
 
     standing: feedback that was not retracted. retracted: feedback, and replies that it brought, with retractions.
@@ -55,7 +55,7 @@ class Page:
     kept: list[int]
 
 
-def remove_page(connection: Connection, model: str, has_classes: bool, count: int) -> Removed | None:
+def remove_page(connection: Connection, model: str, has_classes: bool, count: int) -> ExpiryCounts | None:
     """Remove the contents of the next `count` events that may be removed; None if there are none.
 
     has_classes: whether labels are classes, whose names stay known.
@@ -79,7 +79,7 @@ def remove_page(connection: Connection, model: str, has_classes: bool, count: in
         "learned_count": expiry.learned_count + len(page.standing),
     }
     save_expiry(connection, model, replace(expiry, removed_until=until, **counts))
-    return Removed(until, len(voided), predictions)
+    return ExpiryCounts(until, len(voided), predictions)
 
 
 def remove_feedback_events(connection: Connection, model: str, feedback: Sequence[str]) -> tuple[int, list[str]]:
@@ -102,7 +102,7 @@ def remove_feedback_events(connection: Connection, model: str, feedback: Sequenc
     return len(named), sorted({label for label in named.values() if label})
 
 
-def read_page(connection: Connection, model: str, after: int, until: int) -> Page:
+def read_page(connection: Connection, model: str, after: int, until: int) -> ExpiryPage:
     """Every retraction of an event of the page is in the log: after it was closed there were no more."""
     retraction = EVENTS.alias()
     taken_back = select(retraction.c.offset).where(
@@ -114,7 +114,7 @@ def read_page(connection: Connection, model: str, after: int, until: int) -> Pag
     rows = connection.execute(select(*columns).where(*span, *of_feedback)).all()
     retracted = {row.offset: row.label for row in rows if row.is_retracted}
     about = (retraction.c.model == model, retraction.c.target_offset.in_(list(retracted)))
-    return Page(
+    return ExpiryPage(
         standing={row.offset: row.label for row in rows if row.kind in GIVEN and not row.is_retracted},
         retracted=retracted,
         retractions=list(connection.scalars(select(retraction.c.offset).where(*about))),

@@ -32,7 +32,7 @@ ROW_BYTES = 200  # of the columns that are not measured, and of the indexes
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DeletionStep:
     """seen: predictions that were looked at. deleted: of these, the ones without feedback."""
 
     seen: int
@@ -78,12 +78,12 @@ def look_again_from(connection: Connection, ids: Sequence[str]) -> None:
             save_value(connection, cursor_key(kind), first[:-1])
 
 
-def prune_predictions(connection: Connection, kind: IdKind, before: str, count: int) -> Step:
+def prune_predictions(connection: Connection, kind: IdKind, before: str, count: int) -> DeletionStep:
     """Look at the next `count` predictions of before this time, and delete those without feedback."""
     rows = load_next(connection, kind, count)
     ids = [row.id for row in takewhile(lambda row: bool(row.created_at < before), rows)]
     if not ids:
-        return Step(0, 0)
+        return DeletionStep(0, 0)
     rated = set(connection.scalars(select(FEEDBACK.c.prediction_id).where(FEEDBACK.c.prediction_id.in_(ids))))
     unrated = [id for id in ids if id not in rated]
     delete_turns(connection, unrated)
@@ -92,14 +92,14 @@ def prune_predictions(connection: Connection, kind: IdKind, before: str, count: 
     connection.execute(delete(OUTCOMES).where(OUTCOMES.c.item.in_(unrated), OUTCOMES.c.role == "question"))
     connection.execute(delete(PREDICTIONS).where(PREDICTIONS.c.id.in_(unrated)))
     save_value(connection, cursor_key(kind), ids[-1])
-    return Step(len(ids), len(unrated))
+    return DeletionStep(len(ids), len(unrated))
 
 
-def prune_oldest(connection: Connection, count: int) -> Step:
+def prune_oldest(connection: Connection, count: int) -> DeletionStep:
     """Look at the oldest predictions, at most `count`, and delete those without feedback."""
     oldest = [(rows[0].created_at, kind) for kind in ID_KINDS if (rows := load_next(connection, kind, 1))]
     if not oldest:
-        return Step(0, 0)
+        return DeletionStep(0, 0)
     return prune_predictions(connection, min(oldest)[1], END_OF_TIME, count)
 
 

@@ -25,7 +25,7 @@ from online.store.usage.ratings import forget_rated_answers, update_ratings
 
 
 @dataclass(frozen=True, slots=True)
-class Erased:
+class ErasedNames:
     """What plugins forget of an erased user, once for the user and once for the labels that only the user has given.
 
     labels: of classes and replies that no event names any more. words: that no table may have: the labels, or the user's name.
@@ -105,7 +105,7 @@ def forget_labels(connection: Connection, model: str, labels: Sequence[str], wor
     same = (REJECTED_SNAPSHOTS.c.model == model, REJECTED_SNAPSHOTS.c.since.in_(naming))
     connection.execute(delete(REJECTED_SNAPSHOTS).where(*same))
     forget_rated_answers(connection, model, labels)
-    collect("forget_user", connection, Erased(model, labels, words))
+    collect("forget_user", connection, ErasedNames(model, labels, words))
 
 
 def forget_counts(connection: Connection, model: str) -> None:

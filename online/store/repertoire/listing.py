@@ -81,7 +81,7 @@ class ListedReply(NamedTuple):
     place: tuple[Key, ...]
 
 
-class ReplyCounts(NamedTuple):
+class RepertoireCounts(NamedTuple):
     """How many replies there are, and how many of them a query finds."""
 
     all: int
@@ -163,9 +163,9 @@ def count_examples(connection: Connection, model: str, replies: Collection[str])
     return dict(connection.execute(query).all())
 
 
-def count_listed(connection: Connection, model: str, query: ReplyQuery) -> ReplyCounts:
+def count_listed(connection: Connection, model: str, query: ReplyQuery) -> RepertoireCounts:
     shown = [SHOWN[show] for show in get_args(Show)]
     conditions = [*shown, and_(SHOWN[query.show], has_words(model, query.words))]
     sums = [func.coalesce(func.sum(case((condition, 1), else_=0)), 0) for condition in conditions]
     row = connection.execute(select(*sums).select_from(RATED_REPLIES).where(REPLIES.c.model == model)).one()
-    return ReplyCounts(*map(int, row))
+    return RepertoireCounts(*map(int, row))

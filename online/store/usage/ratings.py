@@ -48,7 +48,7 @@ RATINGS: Any = RatingRow.__table__  # type: ignore[attr-defined]
 NAMES = ("rated", "good", "bad", "corrected", "helped")
 
 
-class Progress(NamedTuple):
+class CountingProgress(NamedTuple):
     """How far the log is counted, and where it ends."""
 
     until: int
@@ -59,8 +59,8 @@ class Progress(NamedTuple):
         return self.until >= self.head
 
 
-def load_progress(connection: Connection, model: str) -> Progress:
-    return Progress(load_counted_until(connection, model), head_of(connection, model))
+def load_progress(connection: Connection, model: str) -> CountingProgress:
+    return CountingProgress(load_counted_until(connection, model), head_of(connection, model))
 
 
 def load_counted_until(connection: Connection, model: str) -> int:
@@ -71,7 +71,7 @@ def counted_key(model: str) -> str:
     return f"ratings/{model}"
 
 
-def count_page(connection: Connection, model: str, page: int = PAGE) -> Progress:
+def count_page(connection: Connection, model: str, page: int = PAGE) -> CountingProgress:
     """Count the next events of the log. Several processes may try: they count one after the other."""
     lock_ratings(connection, model)
     progress = load_progress(connection, model)
@@ -82,7 +82,7 @@ def count_page(connection: Connection, model: str, page: int = PAGE) -> Progress
     owner = func.coalesce(EVENTS.c.feedback_id, EVENTS.c.id)
     update_ratings(connection, model, list(connection.scalars(select(owner).where(*span, EVENTS.c.kind != "void"))))
     save_value(connection, counted_key(model), str(until))
-    return Progress(until, progress.head)
+    return CountingProgress(until, progress.head)
 
 
 def lock_ratings(connection: Connection, model: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from online.api.web.branding import MAX_LOGO_BYTES, PNG, Branding, load_branding
-from online.api.web.colors import DARK, LIGHT, Surfaces, contrast, derive_accent, parse
+from online.api.web.colors import DARK, LIGHT, ModeColors, contrast, derive_accent, parse
 from online.api.web.rendered_files import settings_block, shorten
 from online.errors import SetupError
 from online.settings import ModelSettings, Settings, load
@@ -125,7 +125,7 @@ def test_the_type_of_a_logo_follows_from_its_content(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("surfaces", [LIGHT, DARK])
-def test_every_color_becomes_an_accent_that_can_be_read(surfaces: Surfaces) -> None:
+def test_every_color_becomes_an_accent_that_can_be_read(surfaces: ModeColors) -> None:
     for red, green, blue in itertools.product(range(0, 256, 51), repeat=3):
         accent = derive_accent(f"#{red:02x}{green:02x}{blue:02x}", surfaces)
         for other in (*surfaces.backgrounds, surfaces.ink):

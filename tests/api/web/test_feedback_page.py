@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from online.api.web.feedback_page import Question, complain, describe_input, thank_for
+from online.api.web.feedback_page import RatedInput, complain, describe_input, thank_for
 from online.api.web.messages import MESSAGES
 from online.errors import BadInput, TextTooLong
 from online.schemas.feedback import FeedbackItem, Receipt
@@ -15,18 +15,18 @@ EN = MESSAGES["en"]
 @pytest.mark.parametrize(
     ("instance", "shown"),
     [
-        ("When?", Question(text="When?")),
-        ({"text": "And on Sunday?", "history": ["When?"]}, Question(text="And on Sunday?")),
-        (None, Question()),
-        ([1.0, 2.5], Question(text="1, 2.5")),
-        ([0.5] * 30, Question(text=", ".join(["0.5"] * 20) + "…")),
+        ("When?", RatedInput(text="When?")),
+        ({"text": "And on Sunday?", "history": ["When?"]}, RatedInput(text="And on Sunday?")),
+        (None, RatedInput()),
+        ([1.0, 2.5], RatedInput(text="1, 2.5")),
+        ([0.5] * 30, RatedInput(text=", ".join(["0.5"] * 20) + "…")),
         (
             {"colour": "green", "x": 0.25, "ok": True},
-            Question(rows=(("colour", "green"), ("x", "0.25"), ("ok", "true"))),
+            RatedInput(rows=(("colour", "green"), ("x", "0.25"), ("ok", "true"))),
         ),
     ],
 )
-def test_an_input_is_shown_as_a_text_or_as_rows(instance: Any, shown: Question) -> None:
+def test_an_input_is_shown_as_a_text_or_as_rows(instance: Any, shown: RatedInput) -> None:
     assert describe_input(instance, is_drawing=False) == shown
 
 

@@ -11,7 +11,7 @@ import torch
 
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.ray_replay import replay_on_ray
-from online.evaluation.replay.replay import Span
+from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.replay_report import LogResults
 from online.evaluation.replay.results_cache import ResultsFolder
 from online.evaluation.sources.opening import open_sources
@@ -85,5 +85,5 @@ class Scene:
     def replay_all(self) -> list[LogResults]:
         results = ResultsFolder.opened(self.folder / "replays", self.messages.append)
         return replay_on_ray(
-            "", results, self.sources, self.candidates, Span(), lambda _, done, of: self.ticks.append(done)
+            "", results, self.sources, self.candidates, ScoredSpan(), lambda _, done, of: self.ticks.append(done)
         )

@@ -12,13 +12,13 @@ from online.evaluation.caveats import warn_of_leads
 from online.evaluation.replay import baseline
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.model_setup import ModelSetup
-from online.evaluation.replay.replay import Replay, Span
+from online.evaluation.replay.replay import Replay, ScoredSpan
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.replay.runs import replay_all
 from online.evaluation.reports.remarks import describe_skipped
 from online.evaluation.reports.verdict import say_all
 from online.evaluation.reports.words.language import IN_ENGLISH
-from online.evaluation.sources.arrival import Delay
+from online.evaluation.sources.arrival import LabelDelay
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
 from online.scoring.baseline_lead import Lead
@@ -121,7 +121,7 @@ def test_the_model_learns_the_same_with_and_without_a_baseline(watched: ReplayRe
 def test_labels_that_come_late_reach_the_baseline_as_late(tmp_path: Path) -> None:
     """Nothing arrives before the last row is answered, so neither model is ever right."""
     path = write_moving_table(tmp_path, 40)
-    report = run_replay(path, replace(WATCHING, every=1), ReadOptions(delay=Delay(rows=40))).report()
+    report = run_replay(path, replace(WATCHING, every=1), ReadOptions(delay=LabelDelay(rows=40))).report()
     assert (find_lead(report).pairs, find_lead(report).other, find_lead(report).model) == (40, 0, 0)
 
 
@@ -171,7 +171,7 @@ def test_no_baseline_runs_beside_itself_or_where_numbers_are_predicted(tmp_path:
 def test_models_in_parallel_have_the_baseline_that_each_has_alone(tmp_path: Path) -> None:
     source = open_source(str(write_blobs(tmp_path)))
     candidates = [replace(KNN, baseline=True), CandidateSpec("majority", {}, "majority", every=10, baseline=True)]
-    results, _ = replay_all(source, candidates, Span(), 0.0, ignore_progress)
+    results, _ = replay_all(source, candidates, ScoredSpan(), 0.0, ignore_progress)
     for result in results:
         alone = Replay(source, result.candidate)
         alone.run()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from online.evaluation.replay.candidate_specs import CandidateSpec
-from online.evaluation.replay.replay import Span
+from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.runs import replay_all
 from online.evaluation.reports.report_page import render_page
 from online.evaluation.reports.verdict import conclude
@@ -66,12 +66,12 @@ def test_a_replay_counts_events_without_their_prediction(log: Path) -> None:
 
 def test_models_that_are_replayed_together_count_the_same(log: Path) -> None:
     models = [CandidateSpec("classifier"), CandidateSpec("logistic"), CandidateSpec("knn")]
-    results, _ = replay_all(open_source(str(log)), models, Span(), 0.0, ignore_progress)
+    results, _ = replay_all(open_source(str(log)), models, ScoredSpan(), 0.0, ignore_progress)
     assert [result.report.events_without_prediction for result in results if result.report] == [5, 5, 5]
 
 
 def test_the_verdict_the_json_the_text_and_the_page_say_so(log: Path) -> None:
-    results, _ = replay_all(open_source(str(log)), [CandidateSpec("classifier")], Span(), 0.0, ignore_progress)
+    results, _ = replay_all(open_source(str(log)), [CandidateSpec("classifier")], ScoredSpan(), 0.0, ignore_progress)
     verdict = conclude(results)
     assert verdict.level == "attention"
     assert verdict.headline.startswith("5 events were not learned: they name predictions that do not stand before them")
@@ -94,7 +94,7 @@ def test_a_log_in_which_all_events_came_too_early_is_no_log_without_feedback(tmp
     moved.write_text("\n".join([header, *sorted(lines, key=lambda line: line.startswith('{"prediction"'))]))
     report = run_replay(moved).report()
     assert (report.events, report.events_without_prediction) == (0, PAIRS)
-    results, _ = replay_all(open_source(str(moved)), [CandidateSpec("classifier")], Span(), 0.0, ignore_progress)
+    results, _ = replay_all(open_source(str(moved)), [CandidateSpec("classifier")], ScoredSpan(), 0.0, ignore_progress)
     assert f"{PAIRS} events were not learned" in conclude(results).headline
 
 

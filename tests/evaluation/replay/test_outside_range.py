@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from online.evaluation.replay.candidate_specs import CandidateSpec
-from online.evaluation.replay.replay import Span
+from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.replay_report import ReplayResult
 from online.evaluation.replay.runs import replay_all
 from online.evaluation.reports.replay_files import result_as_json
@@ -33,7 +33,9 @@ def write_loads(folder: Path, number: bool = False, far: float = 40_000.0) -> Pa
 
 
 def replay(path: Path, candidate: CandidateSpec) -> list[ReplayResult]:
-    return replay_all(open_source(str(path), ReadOptions(label="label")), [candidate], Span(), 0.0, ignore_progress)[0]
+    return replay_all(
+        open_source(str(path), ReadOptions(label="label")), [candidate], ScoredSpan(), 0.0, ignore_progress
+    )[0]
 
 
 @pytest.mark.parametrize("kind", ["classifier", "logistic"])

@@ -16,7 +16,7 @@ from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.line_features import LineFeatures
 from online.evaluation.replay.model_setup import check_candidates
 from online.evaluation.replay.parallel import ParallelReplay
-from online.evaluation.replay.replay import Replay, Span
+from online.evaluation.replay.replay import Replay, ScoredSpan
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
 from online.evaluation.replay.runs import describe_time_left, replay_all
 from online.evaluation.reports.replay_files import results_as_json, write_curves
@@ -35,7 +35,7 @@ TwoResults = tuple[Source, list[ReplayResult]]
 def two_results(tmp_path_factory: pytest.TempPathFactory) -> TwoResults:
     """A source, and the results of two models replayed over it."""
     source = open_source(str(write_blobs(tmp_path_factory.mktemp("race"))))
-    return source, replay_all(source, [KNN, LINEAR], Span(), 0.0, ignore_progress)[0]
+    return source, replay_all(source, [KNN, LINEAR], ScoredSpan(), 0.0, ignore_progress)[0]
 
 
 def test_models_replayed_in_parallel_end_as_they_do_alone(two_results: TwoResults) -> None:
@@ -58,14 +58,14 @@ def test_a_comparison_counts_every_pair_and_its_difference_is_that_of_the_accura
 
 def test_a_much_better_model_gets_the_verdict_better(tmp_path: Path) -> None:
     late = CandidateSpec("knn", {}, "learns too late", every=300)
-    results, _ = replay_all(open_source(str(write_blobs(tmp_path))), [late, KNN], Span(), 0.0, ignore_progress)
+    results, _ = replay_all(open_source(str(write_blobs(tmp_path))), [late, KNN], ScoredSpan(), 0.0, ignore_progress)
     comparison = results[1].comparison
     assert comparison is not None and comparison["verdict"] == "better" and comparison["decided_at"] < 600
 
 
 def test_a_model_that_cannot_read_the_source_fails_alone(tmp_path: Path) -> None:
     wrong = CandidateSpec("classifier", {"head": "no such head"}, "wrong")
-    results, _ = replay_all(open_source(str(write_blobs(tmp_path))), [KNN, wrong], Span(), 0.0, ignore_progress)
+    results, _ = replay_all(open_source(str(write_blobs(tmp_path))), [KNN, wrong], ScoredSpan(), 0.0, ignore_progress)
     assert results[0].report is not None and results[0].report.examples == 600
     assert results[1].report is None and "no such head" in str(results[1].failure)
 
@@ -132,7 +132,11 @@ def test_texts_are_encoded_once_with_the_same_results(tmp_path: Path) -> None:
     path.write_text("\n".join(map(json.dumps, lines)))
     source = open_source(str(path))
     together, _ = replay_all(
-        source, [CandidateSpec("classifier", {}, "one"), CandidateSpec("knn", {}, "two")], Span(), 0.0, ignore_progress
+        source,
+        [CandidateSpec("classifier", {}, "one"), CandidateSpec("knn", {}, "two")],
+        ScoredSpan(),
+        0.0,
+        ignore_progress,
     )
     for result in together:
         alone = Replay(source, result.candidate)
@@ -147,7 +151,10 @@ def test_a_replay_up_to_an_offset_equals_that_of_a_shorter_log(tmp_path: Path) -
     path = write_blobs(tmp_path)
     shorter = tmp_path / "shorter.jsonl"
     shorter.write_text("".join(path.read_text().splitlines(keepends=True)[:200]))
-    spanned, shortened = Replay(open_source(str(path)), KNN, Span(end=200)), Replay(open_source(str(shorter)), KNN)
+    spanned, shortened = (
+        Replay(open_source(str(path)), KNN, ScoredSpan(end=200)),
+        Replay(open_source(str(shorter)), KNN),
+    )
     spanned.run()
     shortened.run()
     assert spanned.report().figures == shortened.report().figures
@@ -158,7 +165,7 @@ def test_a_replay_from_an_offset_is_compared_with_a_copy_frozen_there(tmp_path: 
     path = tmp_path / "turned.jsonl"
     rows = [{"input": [n % 2], "label": (n % 2) ^ (n >= 300)} for n in range(600)]  # the labels are swapped half-way
     path.write_text("\n".join(map(json.dumps, rows)))
-    replay = Replay(open_source(str(path)), CandidateSpec("knn"), Span(start=200))
+    replay = Replay(open_source(str(path)), CandidateSpec("knn"), ScoredSpan(start=200))
     replay.run()
     figures = replay.report().figures
     assert figures["judged"] == 400
@@ -169,8 +176,8 @@ def test_a_replay_from_an_offset_is_compared_with_a_copy_frozen_there(tmp_path: 
 def test_a_copy_is_frozen_exactly_where_scoring_begins_for_any_batch_size(tmp_path: Path) -> None:
     source = open_source(str(write_blobs(tmp_path)))
     for every in (1, 150):
-        replay = Replay(source, CandidateSpec("knn", every=every), Span(start=200))
-        before = Replay(source, CandidateSpec("knn"), Span(end=200))
+        replay = Replay(source, CandidateSpec("knn", every=every), ScoredSpan(start=200))
+        before = Replay(source, CandidateSpec("knn"), ScoredSpan(end=200))
         replay.run()
         before.run()
         probes = [line.features or b"" for line in encode_lines(replay)]
@@ -306,7 +313,7 @@ def test_ctrl_c_returns_the_results_so_far(tmp_path: Path, models: list[Candidat
             raise KeyboardInterrupt
 
     results, interrupted = replay_all(
-        open_source(str(write_blobs(tmp_path, count=3_000))), models, Span(), 0.0, interrupt
+        open_source(str(write_blobs(tmp_path, count=3_000))), models, ScoredSpan(), 0.0, interrupt
     )
     assert interrupted
     assert all(result.report is not None and 0 < result.report.examples < 3_000 for result in results)

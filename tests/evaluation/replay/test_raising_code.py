@@ -7,13 +7,13 @@ import pytest
 
 from online.errors import BadInput
 from online.evaluation.replay.candidate_specs import CandidateSpec
-from online.evaluation.replay.replay import Replay, Span
+from online.evaluation.replay.replay import Replay, ScoredSpan
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
 from online.evaluation.replay.runs import replay_all
 from online.evaluation.reports.replay_files import results_as_json
 from online.evaluation.reports.replay_table import describe_report
 from online.evaluation.reports.verdict import conclude
-from online.evaluation.reports.words.language import Words
+from online.evaluation.reports.words.language import LanguageWords
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
 from online.models.own_kinds import admit
@@ -74,7 +74,7 @@ def test_the_command_fails_and_shows_the_traceback(tmp_path: Path) -> None:
 def test_of_several_models_the_one_that_raises_fails_alone(tmp_path: Path) -> None:
     source = open_source(str(write_table(tmp_path)), LABEL)
     candidates = [CandidateSpec("majority", name="majority"), own("river", answers_from=0)]
-    other, failed = replay_all(source, candidates, Span(), 0.0, lambda share, examples: None)[0]
+    other, failed = replay_all(source, candidates, ScoredSpan(), 0.0, lambda share, examples: None)[0]
     assert other.report is not None and other.failure is None
     assert failed.report is None and failed.failure is not None and failed.failure.endswith(WRITTEN)
 
@@ -112,7 +112,9 @@ def test_code_that_raises_at_some_rows_is_the_first_thing_that_the_verdict_says(
     verdict = conclude(results)
     assert verdict.level == "attention" and verdict.headline.startswith("The code of mine raised errors, for ")
     assert verdict.headline.endswith(f"The first was: {WRITTEN}") and verdict.next.startswith("Correct the code")
-    assert conclude(results, words=Words("de")).headline.startswith("Der Code von mine hat Fehler ausgelöst, bei ")
+    assert conclude(results, words=LanguageWords("de")).headline.startswith(
+        "Der Code von mine hat Fehler ausgelöst, bei "
+    )
     written = results_as_json([LogResults("rows.csv", results)])["results"][0]
     assert written["errors"] == report.errors and verdict.headline in written["warnings"]
     assert any(WRITTEN in line for line in describe_report(report, named=False))
@@ -130,7 +132,7 @@ def test_examples_past_a_limit_are_spoken_of_with_the_option_that_raises_it(tmp_
     path.write_text("x,label\n" + "".join(f"{n % 50},class {n % 50}\n" for n in range(1_000)))
     report = run_replay(path, CandidateSpec("classifier", {"input": "table", "max_labels": 10}, "ours"), LABEL).report()
     results = [ReplayResult(CandidateSpec("classifier", name="ours"), report, None, None)]
-    english, german = conclude(results), conclude(results, words=Words("de"))
+    english, german = conclude(results), conclude(results, words=LanguageWords("de"))
     assert sum(report.refused.values()) == 800 and english.level == "attention"
     assert english.headline.startswith("800 examples were judged and not learned by ours, 80.0 % of all: ")
     assert english.next.startswith("Raise the option `max_labels` of ours, and replay again.")

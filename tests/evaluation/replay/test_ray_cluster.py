@@ -12,7 +12,7 @@ from rich.console import Console
 
 from online.errors import SetupError
 from online.evaluation.replay.ray_replay import create_jobs, replay_on_ray, run_job
-from online.evaluation.replay.replay import Span
+from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.results_cache import ResultsFolder
 from online.evaluation.replay.runs import replay_logs
 from online.evaluation.reports.replay_table import print_results
@@ -36,7 +36,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
 
 @pytest.mark.long
 def test_ray_gives_the_same_figures_states_and_comparisons_as_a_local_replay(scene: Scene) -> None:
-    local = replay_logs(scene.sources, [KNN, LINEAR], Span(), 0.0, ignore_progress)
+    local = replay_logs(scene.sources, [KNN, LINEAR], ScoredSpan(), 0.0, ignore_progress)
     for on_ray, of_log in zip(scene.replayed, local, strict=True):
         assert on_ray.log == of_log.log
         for one, other in zip(on_ray.results, of_log.results, strict=False):
@@ -72,7 +72,7 @@ def test_the_progress_bar_counts_replays(scene: Scene) -> None:
 def test_ray_is_not_started_if_every_replay_is_finished(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
     results = ResultsFolder.opened(scene.folder / "replays", ignore_message)
-    replayed = replay_on_ray("", results, scene.sources, [KNN, LINEAR], Span(), ignore_progress)
+    replayed = replay_on_ray("", results, scene.sources, [KNN, LINEAR], ScoredSpan(), ignore_progress)
     assert [each.results for each in replayed] == [each.results[:2] for each in scene.replayed]
 
 
@@ -80,7 +80,7 @@ def test_without_ray_the_error_says_what_to_install(tmp_path: Path, monkeypatch:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(SetupError, match=re.escape("pip install 'online[ray]'")):
         replay_on_ray(
-            "", ResultsFolder.opened(tmp_path, ignore_message), two_logs(tmp_path), [KNN], Span(), ignore_progress
+            "", ResultsFolder.opened(tmp_path, ignore_message), two_logs(tmp_path), [KNN], ScoredSpan(), ignore_progress
         )
 
 
@@ -107,7 +107,7 @@ def test_a_missing_cluster_is_reported_at_once(tmp_path: Path) -> None:
                 ResultsFolder.opened(tmp_path / "kept", ignore_message),
                 two_logs(tmp_path),
                 [KNN],
-                Span(),
+                ScoredSpan(),
                 ignore_progress,
             )
 
@@ -115,7 +115,7 @@ def test_a_missing_cluster_is_reported_at_once(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_node_with_another_log_reports_it(tmp_path: Path) -> None:
     source = two_logs(tmp_path)[0]
-    job = create_jobs(source, [KNN], Span())[0]
+    job = create_jobs(source, [KNN], ScoredSpan())[0]
     write_blobs(tmp_path, 299)
     assert "differ from those it was started with" in str(run_job(job, job.key))
 

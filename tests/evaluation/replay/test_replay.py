@@ -15,8 +15,8 @@ from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Replay
 from online.evaluation.reports.replay_table import describe_report
 from online.evaluation.reports.report_page import build_subtitle
-from online.evaluation.reports.words.language import Words
-from online.evaluation.sources.arrival import Delay
+from online.evaluation.reports.words.language import LanguageWords
+from online.evaluation.sources.arrival import LabelDelay
 from online.evaluation.sources.log_format import build_header
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
@@ -161,14 +161,14 @@ def test_a_file_that_is_not_text_is_reported(tmp_path: Path, name: str) -> None:
 
 def test_labelled_rows_are_replayed_with_the_settings_of_a_service_which_the_report_says(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"input": row, "label": label}) for row, label in ROWS))
-    reads = ReadOptions(delay=Delay(rows=2))
+    reads = ReadOptions(delay=LabelDelay(rows=2))
     candidate = CandidateSpec("classifier", {"recent": 0, "input": "table"}, every=4)
     report = run_replay(tmp_path / "a.jsonl", candidate, reads).report()
     assert report.settings["drift"] == ModelSettings(name="m", kind="classifier").drift == "act"
     assert report.settings == {"drift": "act", "delay": "2", "every": 4, "options": {"recent": 0, "input": "table"}}
     sentence = 'replayed with drift = "act", delay = "2", every = 4, options = { recent = 0, input = "table" }'
     assert sentence in [*describe_report(report, named=False)]
-    assert sentence in build_subtitle([report], False, Words("en"))
+    assert sentence in build_subtitle([report], False, LanguageWords("en"))
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import pytest
 
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.ray_replay import create_jobs
-from online.evaluation.replay.replay import Replay, Span
+from online.evaluation.replay.replay import Replay, ScoredSpan
 from online.evaluation.replay.replay_job import LossArrays, ReplayJob
 from online.evaluation.replay.results_cache import ResultsFolder
-from online.evaluation.sources.arrival import Delay
+from online.evaluation.sources.arrival import LabelDelay
 from online.evaluation.sources.column_choice import ColumnChoice
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
@@ -23,9 +23,9 @@ DESK = Path(__file__).parents[3] / "data" / "desk.jsonl"
 
 
 def create_job(
-    log: Path | str, model: CandidateSpec = KNN, reads: ReadOptions | None = None, span: Span | None = None
+    log: Path | str, model: CandidateSpec = KNN, reads: ReadOptions | None = None, span: ScoredSpan | None = None
 ) -> ReplayJob:
-    return create_jobs(open_source(str(log), reads), [model], span or Span())[0]
+    return create_jobs(open_source(str(log), reads), [model], span or ScoredSpan())[0]
 
 
 def fail_on_message(message: str) -> None:
@@ -172,11 +172,11 @@ def test_results_are_found_after_moving_the_log_or_renaming_the_model(tmp_path: 
         lambda log: create_job(log, replace(KNN, every=11)),
         lambda log: create_job(log, replace(KNN, drift="off")),
         lambda log: create_job(log, replace(KNN, baseline=True)),
-        lambda log: create_job(log, reads=ReadOptions(delay=Delay(rows=3))),
+        lambda log: create_job(log, reads=ReadOptions(delay=LabelDelay(rows=3))),
         lambda log: create_job(log, reads=ReadOptions(max_bad_ratio=0.5)),
         lambda log: create_job(log, reads=ReadOptions(costs=(0.0, 5.0))),
-        lambda log: create_job(log, span=Span(start=5)),
-        lambda log: create_job(log, span=Span(end=5)),
+        lambda log: create_job(log, span=ScoredSpan(start=5)),
+        lambda log: create_job(log, span=ScoredSpan(end=5)),
         lambda log: create_job(write_blobs(log.parent, 199)),
         lambda log: create_job("sklearn:iris"),
     ],

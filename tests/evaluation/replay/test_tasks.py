@@ -9,11 +9,11 @@ from sklearn.datasets import load_digits
 
 from online.errors import BadInput
 from online.evaluation.replay.candidate_specs import CandidateSpec
-from online.evaluation.replay.replay import Span
+from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.runs import replay_all
-from online.evaluation.replay.tasks import Tasks
+from online.evaluation.replay.tasks import TaskSequence
 from online.evaluation.reports.report_page import render_page
-from online.evaluation.sources.arrival import Delay
+from online.evaluation.sources.arrival import LabelDelay
 from online.evaluation.sources.log_format import LoggedEvent, LoggedPrediction
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
@@ -60,7 +60,7 @@ def test_an_exact_model_forgets_almost_nothing_and_knows_no_future_task(digits: 
 
 
 def test_the_measures_equal_values_computed_by_hand() -> None:
-    tasks = Tasks(["a", "b", "c"], [[], [], []], current=2)
+    tasks = TaskSequence(["a", "b", "c"], [[], [], []], current=2)
     tasks.ends = [[0.9, 0.2, 0.0], [0.7, 0.8, 0.1], [0.6, 0.5, 1.0]]
     tasks.between = [[0.9], [0.4, 0.5], [0.7, 0.8], [0.6, 0.5, 1.0]]
     assert tasks.figures() == {
@@ -87,13 +87,13 @@ def test_a_row_without_a_task_is_a_bad_line(tmp_path: Path) -> None:
         run_replay(path, CandidateSpec("knn"), ReadOptions(label="y", task="pair"))
 
 
-@pytest.mark.parametrize("reads", [ReadOptions(task="pair"), ReadOptions(delay=Delay(rows=3))])
+@pytest.mark.parametrize("reads", [ReadOptions(task="pair"), ReadOptions(delay=LabelDelay(rows=3))])
 def test_a_log_has_no_tasks_and_its_own_delays(reads: ReadOptions) -> None:
     with pytest.raises(BadInput, match="--task and --delay are for labelled rows"):
         open_source("data/desk.jsonl", reads)
 
 
 def test_the_page_shows_the_matrix(digits: Path) -> None:
-    results, _ = replay_all(open_source(str(digits), BY_PAIR), [EXACT], Span(), 0.0, ignore_progress)
+    results, _ = replay_all(open_source(str(digits), BY_PAIR), [EXACT], ScoredSpan(), 0.0, ignore_progress)
     text = render_page(results, "digits", interrupted=False)
     assert "<h2>Tasks</h2>" in text and "<h2>Forgetting (exact)</h2>" in text

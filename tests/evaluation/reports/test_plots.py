@@ -19,7 +19,7 @@ from online.evaluation.reports.plots import (
     spread,
     use_dates,
 )
-from online.evaluation.reports.words.language import ALL_WORDS, IN_ENGLISH, Words
+from online.evaluation.reports.words.language import ALL_WORDS, IN_ENGLISH, LanguageWords
 from online.scoring.prequential import CurveSegment
 from online.scoring.score import Figures, ScoreDetails
 
@@ -71,7 +71,7 @@ def test_one_moment_or_no_time_is_no_plot() -> None:
 @pytest.mark.parametrize(
     "length", [timedelta(seconds=3), timedelta(minutes=40), timedelta(days=3), timedelta(days=900)]
 )
-def test_the_labels_of_a_time_axis_have_no_parts_of_a_second(words: Words, length: timedelta) -> None:
+def test_the_labels_of_a_time_axis_have_no_parts_of_a_second(words: LanguageWords, length: timedelta) -> None:
     axes = Figure().add_subplot()
     axes.bar([BEGAN, BEGAN + length], [1, 1], length)  # type: ignore[arg-type]
     use_dates(words, axes.xaxis)
@@ -87,7 +87,7 @@ def test_the_labels_of_a_time_axis_have_no_parts_of_a_second(words: Words, lengt
     + [timedelta(days=days) for days in (1, 3, 30, 400, 2_000)],
     ids=str,
 )
-def test_no_two_labels_of_a_time_axis_are_the_same(words: Words, length: timedelta) -> None:
+def test_no_two_labels_of_a_time_axis_are_the_same(words: LanguageWords, length: timedelta) -> None:
     axes = Figure(figsize=(4.6, 2.6)).add_subplot()
     axes.bar([BEGAN, BEGAN + length], [1, 1], length / 50)  # type: ignore[arg-type]
     use_dates(words, axes.xaxis, 5)

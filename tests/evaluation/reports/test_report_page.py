@@ -14,7 +14,7 @@ import pytest
 
 from online.evaluation.noticed_fall import list_begins
 from online.evaluation.replay.candidate_specs import CandidateSpec
-from online.evaluation.replay.replay import Span
+from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.replay.runs import replay_all
 from online.evaluation.reports.replay_table import (
@@ -26,7 +26,7 @@ from online.evaluation.reports.replay_table import (
 )
 from online.evaluation.reports.report_page import build_key_figures, render_page
 from online.evaluation.reports.verdict import conclude
-from online.evaluation.reports.words.language import ALL_WORDS, GLOSSARIES, IN_ENGLISH, TABLES, Words
+from online.evaluation.reports.words.language import ALL_WORDS, GLOSSARIES, IN_ENGLISH, TABLES, LanguageWords
 from online.evaluation.sources.opening import open_source
 from online.models import Answer
 from online.schemas.events import Event, EventKind
@@ -48,7 +48,9 @@ ROOT = Path(__file__).parents[3]
 def results(tmp_path_factory: pytest.TempPathFactory) -> list[ReplayResult]:
     folder = tmp_path_factory.mktemp("report")
     wrong = CandidateSpec("knn", {"no": 1}, "<wrong>")
-    results, _ = replay_all(open_source(str(write_blobs(folder))), [KNN, LINEAR, wrong], Span(), 0.0, ignore_progress)
+    results, _ = replay_all(
+        open_source(str(write_blobs(folder))), [KNN, LINEAR, wrong], ScoredSpan(), 0.0, ignore_progress
+    )
     return results
 
 
@@ -87,7 +89,7 @@ def test_the_page_warns_of_a_model_far_behind_a_baseline_and_names_the_columns_t
     tmp_path: Path,
 ) -> None:
     majority = CandidateSpec("majority", {}, "<m>", every=10, baseline=True)
-    results, _ = replay_all(open_source(str(write_blobs(tmp_path))), [majority], Span(), 0.0, ignore_progress)
+    results, _ = replay_all(open_source(str(write_blobs(tmp_path))), [majority], ScoredSpan(), 0.0, ignore_progress)
     (result,) = results
     assert result.report is not None
     page = render_page([replace(result, report=replace(result.report, left_out=["a", "b"]))], "blobs", False)
@@ -141,7 +143,7 @@ def test_numbers_are_as_the_readers_of_a_language_write_them() -> None:
 def test_a_page_in_german_has_the_figures_of_the_english_one_in_german_words(
     results: list[ReplayResult], page: str, tmp_path: Path
 ) -> None:
-    german = render_page(results, "<blobs & co>", interrupted=False, words=Words("de"))
+    german = render_page(results, "<blobs & co>", interrupted=False, words=LanguageWords("de"))
     path = tmp_path / "page.de.html"
     path.write_text(german)
     finding = read_finding(path)
@@ -193,7 +195,7 @@ def test_hostile_names_of_classes_are_text_in_the_matrix(tmp_path: Path) -> None
     log = tmp_path / "log.jsonl"
     lines = [{"input": [n % 3, n % 5], "label": names[(n + n // 7) % 3]} for n in range(200)]
     log.write_text("\n".join(map(json.dumps, lines)))
-    results, _ = replay_all(open_source(str(log)), [KNN], Span(), 0.0, ignore_progress)
+    results, _ = replay_all(open_source(str(log)), [KNN], ScoredSpan(), 0.0, ignore_progress)
     page = render_page(results, "log", False)
     assert "<script" not in page and "<img" not in page and "' onmouseover" not in page
     assert page.count("&lt;script&gt;") > 3 and '<table class="matrix">' in page
@@ -205,7 +207,7 @@ def test_hostile_names_of_classes_are_text_in_the_matrix(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("words", ALL_WORDS, ids=lambda words: words.language)
-def test_figures_of_answers_that_are_right_by_construction_are_left_out(words: Words) -> None:
+def test_figures_of_answers_that_are_right_by_construction_are_left_out(words: LanguageWords) -> None:
     liked = score_answers_of(ClassScore(), [("abc"[n % 3], "abc"[n % 3]) for n in range(160)], "reward")
     report = ReplayReport(
         "chat", "knn", 160, 160, 160, None, liked.figures(), 1.0, "", [], 0, liked.details(), leads=liked.leads()
@@ -227,7 +229,7 @@ def test_figures_of_answers_that_are_right_by_construction_are_left_out(words: W
 
 
 @pytest.mark.parametrize("words", ALL_WORDS, ids=lambda words: words.language)
-def test_a_log_of_ratings_and_fewer_labels_leaves_out_what_is_right_by_construction(words: Words) -> None:
+def test_a_log_of_ratings_and_fewer_labels_leaves_out_what_is_right_by_construction(words: LanguageWords) -> None:
     """Thumbs down are missing from the known right answers, so a kappa of those would stand far above the accuracy."""
     score = ClassScore()
     score_answers(score, [("abc"[n % 3], "abc"[n % 3]) for n in range(160)], "reward")
@@ -260,7 +262,9 @@ def decline() -> ReplayReport:
 
 
 @pytest.mark.parametrize("words", ALL_WORDS, ids=lambda words: words.language)
-def test_a_fall_and_its_alarm_have_one_begin_and_the_figure_of_now_is_that_of_the_answers_since(words: Words) -> None:
+def test_a_fall_and_its_alarm_have_one_begin_and_the_figure_of_now_is_that_of_the_answers_since(
+    words: LanguageWords,
+) -> None:
     report = decline()
     results = [ReplayResult(CandidateSpec("knn", name="slow"), report, None, None)]
     found = find_past_fall(report.details.curve)
@@ -312,7 +316,7 @@ def test_a_logistic_model_that_was_chosen_has_no_second_row_as_a_baseline(tmp_pa
     log.write_text("\n".join(json.dumps({"input": [n % 9, n % 4], "label": "ab"[n % 9 > 3]}) for n in range(60)))
     chosen = [CandidateSpec(kind, name=kind, baseline=True) for kind in ("knn", "logistic")]
     for candidates, is_beside in ((chosen, False), (chosen[:1], True)):
-        found, _ = replay_all(open_source(str(log)), candidates, Span(), 0.0, ignore_progress)
+        found, _ = replay_all(open_source(str(log)), candidates, ScoredSpan(), 0.0, ignore_progress)
         page = render_page(found, "log", False)
         assert ("logistic baseline" in page) == is_beside
 
@@ -328,7 +332,7 @@ def test_a_report_on_numbers_shows_errors_and_predictions_instead_of_classes(tmp
         "\n".join(json.dumps({"input": [n % 9, n % 4], "label": n % 9 + n % 4 / 2 + 0.1}) for n in range(300))
     )
     regressor = CandidateSpec("regressor", every=10)
-    results, _ = replay_all(open_source(str(log)), [regressor], Span(), 0.0, ignore_progress)
+    results, _ = replay_all(open_source(str(log)), [regressor], ScoredSpan(), 0.0, ignore_progress)
     page = render_page(results, "log", False)
     for title in ("Predicted against true (regressor)", "Errors (regressor)"):
         assert f"<h2>{title}</h2>" in page

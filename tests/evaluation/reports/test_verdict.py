@@ -11,8 +11,8 @@ from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.reports.replay_table import describe_comparison
 from online.evaluation.reports.report_page import build_key_figures
-from online.evaluation.reports.verdict import Verdict, conclude
-from online.evaluation.reports.words.language import ALL_WORDS, Words
+from online.evaluation.reports.verdict import VerdictText, conclude
+from online.evaluation.reports.words.language import ALL_WORDS, LanguageWords
 from online.models import Answer
 from online.schemas.events import Event, EventKind
 from online.schemas.fields import Language
@@ -34,7 +34,7 @@ def score_answers(score: Score, answers: Answers, kind: EventKind = "label") -> 
     return losses
 
 
-def compare(models: dict[str, Answers], language: Language = "en", **more: Any) -> Verdict:
+def compare(models: dict[str, Answers], language: Language = "en", **more: Any) -> VerdictText:
     """Conclude from the answers of some models, of which the first is the champion. more: fields of every report.
 
     rated_wrong: how many more answers had a thumb down alone, which does not say what is right.
@@ -58,7 +58,7 @@ def compare(models: dict[str, Answers], language: Language = "en", **more: Any) 
             pair.add(losses[0], losses[-1])
             comparison = pair.as_dict(len(models) - 1)
         results.append(ReplayResult(CandidateSpec("knn", name=name), report, None, comparison))
-    return conclude(results, words=Words(language), names_options=names_options)
+    return conclude(results, words=LanguageWords(language), names_options=names_options)
 
 
 def answer(count: int, share: float, seed: int = 0) -> list[tuple[str, str | None]]:
@@ -95,7 +95,7 @@ def test_a_good_model_is_right_so_often_and_ahead_of_the_best_guesser() -> None:
 def test_a_replay_that_did_not_use_its_log_is_never_said_to_be_fine(more: dict[str, Any], language: Language) -> None:
     verdict = compare({"ridge": answer(2_000, 0.93)}, language, **more)
     assert verdict.level == "attention" and verdict.warnings
-    assert verdict.next != Words(language)("next.nothing")
+    assert verdict.next != LanguageWords(language)("next.nothing")
 
 
 def test_a_model_that_mostly_gives_no_answer_is_not_said_to_be_fine() -> None:
@@ -166,7 +166,7 @@ def test_a_logistic_model_that_ran_on_some_of_the_answers_is_not_called_a_matter
 
 
 @pytest.mark.parametrize("words", ALL_WORDS, ids=lambda words: words.language)
-def test_the_strongest_baseline_is_the_one_that_is_best_on_the_sample_that_it_ran_on(words: Words) -> None:
+def test_the_strongest_baseline_is_the_one_that_is_best_on_the_sample_that_it_ran_on(words: LanguageWords) -> None:
     """The rest of the log is easy for a guesser, so each on its own answers, the guesser would look stronger."""
     score, rng = ClassScore(), random.Random(0)
     for offset in range(1, 1_001):

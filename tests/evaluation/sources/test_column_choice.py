@@ -11,9 +11,9 @@ import pytest
 
 from online.errors import BadInput
 from online.evaluation.replay.candidate_specs import CandidateSpec
-from online.evaluation.replay.replay import Span
+from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.runs import replay_all
-from online.evaluation.sources.arrival import Delay
+from online.evaluation.sources.arrival import LabelDelay
 from online.evaluation.sources.column_choice import ColumnChoice, list_names
 from online.evaluation.sources.log_format import build_header
 from online.evaluation.sources.opening import open_source
@@ -115,14 +115,14 @@ def test_another_kind_reads_the_same_columns_of_a_log(tmp_path: Path) -> None:
 def test_all_models_of_a_replay_see_the_same_columns(tmp_path: Path) -> None:
     source = open_source(str(write_csv(tmp_path)), ReadOptions(label="parity", columns=ColumnChoice(drop=("colour",))))
     candidates = [CandidateSpec("classifier", name="one"), CandidateSpec("knn", name="two")]
-    for result in replay_all(source, candidates, Span(), 0.0, ignore_progress)[0]:
+    for result in replay_all(source, candidates, ScoredSpan(), 0.0, ignore_progress)[0]:
         alone = run_replay(write_jsonl(tmp_path, "size", "n"), CandidateSpec(result.candidate.kind)).report()
         assert result.report is not None and result.report.left_out == ["colour"]
         assert result.report.state_sha256 == alone.state_sha256
 
 
 def test_a_column_that_is_left_out_can_still_be_the_time(tmp_path: Path) -> None:
-    reads = ReadOptions(label="parity", delay=Delay(by=3.0, at="n"), columns=ColumnChoice(drop=("n",)))
+    reads = ReadOptions(label="parity", delay=LabelDelay(by=3.0, at="n"), columns=ColumnChoice(drop=("n",)))
     lines = [*open_source(str(write_csv(tmp_path)), reads).lines()]
     assert [type(line).__name__ for line in lines[:4]] == ["LoggedPrediction"] * 3 + ["LoggedEvent"]
     assert lines[0].instance == {"size": 0.0, "colour": "blue"}

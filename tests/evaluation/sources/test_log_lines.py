@@ -12,7 +12,7 @@ from online.evaluation.sources.bad_lines import BadLines, LogGaps
 from online.evaluation.sources.log_format import LoggedEvent, LoggedPrediction
 from online.evaluation.sources.log_lines import LineParser, find_features_check, parse_header, read_log
 from online.models import KINDS
-from online.schemas.events import Event, Target
+from online.schemas.events import Event, RetractionTarget
 
 HEADER = {"format": "online-log/3", "model": "m", "kind": "classifier", "options": {"input": "vector", "size": 1}}
 FEATURES = base64.b64encode(b"\0" * 8).decode()
@@ -155,7 +155,7 @@ def test_a_retraction_keeps_the_event_that_it_takes_back() -> None:
     given = Event("e1", "label", b"\0" * 8, "a", target=None, holder=3)
     target = {"offset": 1, "event": given.body()}
     line = parse(event(2, kind="retraction", target=target, features=FEATURES))
-    assert isinstance(line, LoggedEvent) and line.entry.event.target == Target(1, given)
+    assert isinstance(line, LoggedEvent) and line.entry.event.target == RetractionTarget(1, given)
 
 
 def test_an_event_keeps_whose_feedback_it_is() -> None:

@@ -13,10 +13,10 @@ import zstandard
 
 from online.errors import BadInput
 from online.evaluation.reports.replay_table import describe_report
-from online.evaluation.sources.arrival import Delay, arrange_rows
+from online.evaluation.sources.arrival import LabelDelay, arrange_rows
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.column_choice import ColumnChoice
-from online.evaluation.sources.labelled_rows import Row
+from online.evaluation.sources.labelled_rows import LabelledRow
 from online.evaluation.sources.log_format import Line, LoggedEvent, LoggedPrediction
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
@@ -31,8 +31,8 @@ def order(lines: list[Line]) -> list[str]:
     return [f"?{line.id}" if isinstance(line, LoggedPrediction) else f"!{line.prediction_id}" for line in lines]
 
 
-def rows(count: int, **columns: list[Any]) -> list[Row]:
-    return [Row(n + 1, {}, "a", {name: values[n] for name, values in columns.items()}) for n in range(count)]
+def rows(count: int, **columns: list[Any]) -> list[LabelledRow]:
+    return [LabelledRow(n + 1, {}, "a", {name: values[n] for name, values in columns.items()}) for n in range(count)]
 
 
 # formats
@@ -178,42 +178,42 @@ def test_an_instance_that_the_model_cannot_read_is_a_bad_line_too(tmp_path: Path
     ],
 )
 def test_labels_are_delayed_by_a_number_of_examples(delay_rows: int, expected: list[str]) -> None:
-    lines = list(arrange_rows(iter(rows(3)), Delay(rows=delay_rows), BadLines(), "s"))
+    lines = list(arrange_rows(iter(rows(3)), LabelDelay(rows=delay_rows), BadLines(), "s"))
     assert order(lines) == expected
     assert [line.entry.offset for line in lines if isinstance(line, LoggedEvent)] == [1, 2, 3]
 
 
 def test_labels_are_delayed_by_a_number_of_seconds() -> None:
-    lines = arrange_rows(iter(rows(3, t=[0, 10, 30])), Delay.parse("10s", "t"), BadLines(), "s")
+    lines = arrange_rows(iter(rows(3, t=[0, 10, 30])), LabelDelay.parse("10s", "t"), BadLines(), "s")
     assert order(list(lines)) == ["?1", "!1", "?2", "!2", "?3", "!3"]
-    lines = arrange_rows(iter(rows(3, t=[0, 10, 30])), Delay.parse("25s", "t"), BadLines(), "s")
+    lines = arrange_rows(iter(rows(3, t=[0, 10, 30])), LabelDelay.parse("25s", "t"), BadLines(), "s")
     assert order(list(lines)) == ["?1", "?2", "!1", "?3", "!2", "!3"]
 
 
 def test_labels_arrive_at_the_times_of_a_column_in_the_order_of_arrival() -> None:
     times = ["2026-01-01T00:00", "2026-01-01T01:00", "2026-01-01T02:00"]
     arrivals = ["2026-01-02T00:00", "2026-01-01T01:30", "2026-01-03T00:00"]
-    lines = list(arrange_rows(iter(rows(3, t=times, known=arrivals)), Delay.parse("known", "t"), BadLines(), "s"))
+    lines = list(arrange_rows(iter(rows(3, t=times, known=arrivals)), LabelDelay.parse("known", "t"), BadLines(), "s"))
     assert order(lines) == ["?1", "?2", "!2", "?3", "!1", "!3"]
     assert [line.entry.offset for line in lines if isinstance(line, LoggedEvent)] == [1, 2, 3]
 
 
 def test_the_time_of_arrival_is_not_part_of_the_inputs() -> None:
-    row = Row(1, {"t": 0.0, "known": 5.0, "x": 1.0}, "a", {"t": 0.0, "known": 5.0, "x": 1.0})
-    predictions = next(arrange_rows(iter([row]), Delay.parse("known", "t"), BadLines(), "s"))
+    row = LabelledRow(1, {"t": 0.0, "known": 5.0, "x": 1.0}, "a", {"t": 0.0, "known": 5.0, "x": 1.0})
+    predictions = next(arrange_rows(iter([row]), LabelDelay.parse("known", "t"), BadLines(), "s"))
     assert isinstance(predictions, LoggedPrediction) and predictions.instance == {"t": 0.0, "x": 1.0}
 
 
 def test_a_label_that_arrives_before_its_question_is_a_bad_line() -> None:
     bad = BadLines(1.0)
-    list(arrange_rows(iter(rows(1, t=[5], known=[1])), Delay.parse("known", "t"), bad, "s"))
+    list(arrange_rows(iter(rows(1, t=[5], known=[1])), LabelDelay.parse("known", "t"), bad, "s"))
     assert "before the question" in bad.first[0]
 
 
 @pytest.mark.parametrize(("delay", "message"), [("60s", "--at COLUMN"), ("arrived", "the questions' times with --at")])
 def test_a_delay_by_time_needs_the_column_of_the_times(delay: str, message: str) -> None:
     with pytest.raises(BadInput, match=message):
-        Delay.parse(delay, "")
+        LabelDelay.parse(delay, "")
 
 
 SEPARABLE = [(n, "a" if n % 3 else "b") for n in range(400)]
@@ -227,7 +227,7 @@ def write_timed(path: Path, rows: list[tuple[int, str]], per_second: int = 1) ->
 
 
 def test_rows_that_are_newest_first_are_sorted_by_their_times_which_the_report_says(tmp_path: Path) -> None:
-    reads = ReadOptions(label="y", delay=Delay.parse("3600s", "t"), columns=ColumnChoice(("t",)))
+    reads = ReadOptions(label="y", delay=LabelDelay.parse("3600s", "t"), columns=ColumnChoice(("t",)))
     forward = run_replay(write_timed(tmp_path / "a.csv", SEPARABLE), reads=reads).report()
     shuffled = random.Random(0).sample(SEPARABLE, len(SEPARABLE))
     for name, rows in (("b.csv", SEPARABLE[::-1]), ("c.csv", shuffled)):
@@ -241,7 +241,7 @@ def test_rows_that_are_newest_first_are_sorted_by_their_times_which_the_report_s
 
 @pytest.mark.parametrize("per_second", [1_000, 1_000_000, 1_000_000_000])
 def test_a_delay_in_seconds_holds_for_times_in_any_unit(tmp_path: Path, per_second: int) -> None:
-    reads = ReadOptions(label="y", delay=Delay.parse("200000s", "t"), columns=ColumnChoice(("t",)))
+    reads = ReadOptions(label="y", delay=LabelDelay.parse("200000s", "t"), columns=ColumnChoice(("t",)))
     in_seconds = order(list(open_source(str(write_timed(tmp_path / "s.csv", SEPARABLE)), reads).lines()))
     assert (
         order(list(open_source(str(write_timed(tmp_path / "x.csv", SEPARABLE, per_second)), reads).lines()))
@@ -252,7 +252,7 @@ def test_a_delay_in_seconds_holds_for_times_in_any_unit(tmp_path: Path, per_seco
 def test_a_time_in_another_unit_is_a_line_that_cannot_be_used(tmp_path: Path) -> None:
     bad = BadLines(1.0)
     times = [START, START + 60, (START + 120) * 1_000]
-    list(arrange_rows(iter(rows(3, t=times)), Delay.parse("10s", "t"), bad, "s"))
+    list(arrange_rows(iter(rows(3, t=times)), LabelDelay.parse("10s", "t"), bad, "s"))
     assert bad.count == 1 and "which is in milliseconds, below values in seconds" in bad.first[0]
 
 
@@ -261,7 +261,7 @@ def test_a_question_in_utc_and_a_label_without_a_zone_are_half_an_hour_apart() -
         "t": ["2026-01-01T00:00:00Z", "2026-01-01T00:45:00Z"],
         "known": ["2026-01-01 00:30:00", "2026-01-01 01:00"],
     }
-    lines = list(arrange_rows(iter(rows(2, **times)), Delay.parse("known", "t"), BadLines(), "s"))
+    lines = list(arrange_rows(iter(rows(2, **times)), LabelDelay.parse("known", "t"), BadLines(), "s"))
     assert order(lines) == ["?1", "!1", "?2", "!2"]
 
 
@@ -271,7 +271,7 @@ def test_a_delayed_label_is_scored_with_the_earlier_prediction_and_learned_on_ar
     path = tmp_path / "log.jsonl"
     path.write_text("\n".join(json.dumps({"input": [1.0], "label": label}) for label in labels))
     at_once = run_replay(path).report().figures
-    later = run_replay(path, reads=ReadOptions(delay=Delay(rows=1))).report().figures
+    later = run_replay(path, reads=ReadOptions(delay=LabelDelay(rows=1))).report().figures
     assert at_once["no_change_accuracy"] == 0
     assert later["no_change_accuracy"] == pytest.approx(4 / 6, abs=1e-5)  # of the 3rd to the 6th
 
@@ -279,7 +279,8 @@ def test_a_delayed_label_is_scored_with_the_earlier_prediction_and_learned_on_ar
 def test_the_end_state_does_not_depend_on_the_delay(tmp_path: Path) -> None:
     path, reads = write_rows(tmp_path)[0]
     states = {
-        run_replay(path, reads=ReadOptions(delay=Delay(rows=delay_rows))).report().state_sha256 for delay_rows in (0, 7)
+        run_replay(path, reads=ReadOptions(delay=LabelDelay(rows=delay_rows))).report().state_sha256
+        for delay_rows in (0, 7)
     }
     assert len(states) == 1 and reads == ReadOptions()
 

@@ -9,9 +9,9 @@ import pytest
 
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Replay
-from online.evaluation.sources.arrival import Delay
+from online.evaluation.sources.arrival import LabelDelay
 from online.evaluation.sources.bad_lines import BadLines
-from online.evaluation.sources.labelled_rows import Row, read_jsonl
+from online.evaluation.sources.labelled_rows import LabelledRow, read_jsonl
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
 from online.evaluation.sources.row_blocks import BLOCK_ROWS, READ_BYTES, build_blocks, read_jsonl_columns
@@ -35,7 +35,7 @@ FAULTS = [
 ]
 
 
-def read_both(data: bytes) -> tuple[list[Row], list[Row], BadLines, BadLines]:
+def read_both(data: bytes) -> tuple[list[LabelledRow], list[LabelledRow], BadLines, BadLines]:
     """Return the rows of the columns and of the lines, and the bad lines of both."""
     first, second = BadLines(1.0), BadLines(1.0)
     blocks = list(build_blocks(read_jsonl_columns(io.BytesIO(data), "log", first)))
@@ -43,7 +43,12 @@ def read_both(data: bytes) -> tuple[list[Row], list[Row], BadLines, BadLines]:
     columns = [row for block in blocks for row in zip(block.numbers, block.instances, block.labels, strict=True)]
     assert [offset for block in blocks for offset in block.offsets] == [*range(1, len(columns) + 1)]
     lines = read_jsonl(io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline=""), "log", second)
-    return [Row(*row) for row in columns], [Row(row.number, row.instance, row.label) for row in lines], first, second
+    return (
+        [LabelledRow(*row) for row in columns],
+        [LabelledRow(row.number, row.instance, row.label) for row in lines],
+        first,
+        second,
+    )
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -64,7 +69,7 @@ def test_a_line_longer_than_a_read_is_one_row() -> None:
 
 def test_a_carriage_return_inside_an_object_ends_a_line() -> None:
     columns, lines, first, second = read_both(b'{"input": [1],\r"label": 1}\n{"input": [2], "label": 1}\n')
-    assert columns == lines == [Row(3, [2], "1")] and first.first == second.first
+    assert columns == lines == [LabelledRow(3, [2], "1")] and first.first == second.first
 
 
 @pytest.mark.parametrize("every", [1, 7, 256, 300])
@@ -77,7 +82,7 @@ def test_rows_and_lines_give_the_same_report(tmp_path: Path, kind: str, every: i
     candidate = CandidateSpec(kind, every=every)
     replays = [
         Replay(open_source(str(path)), candidate),
-        Replay(open_source(str(timed), ReadOptions(delay=Delay(at="at"))), candidate),
+        Replay(open_source(str(timed), ReadOptions(delay=LabelDelay(at="at"))), candidate),
     ]
     assert [replay.source.has_plain_rows for replay in replays] == [True, False]
     losses = [list(replay.losses()) for replay in replays]

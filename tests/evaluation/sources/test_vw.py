@@ -13,7 +13,7 @@ from online.errors import BadInput
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Replay
 from online.evaluation.replay.replay_report import ReplayReport
-from online.evaluation.sources.arrival import Delay
+from online.evaluation.sources.arrival import LabelDelay
 from online.evaluation.sources.log_format import LoggedEvent, LoggedPrediction
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
@@ -382,7 +382,7 @@ def test_predictions_and_rewards_are_the_logged_decisions_and_costs(tmp_path: Pa
 
 
 def test_rewards_can_come_later(logs: dict[str, Path]) -> None:
-    at_once, later = replayed(logs["one.vw"]), replayed(logs["one.vw"], delay=Delay(rows=50))
+    at_once, later = replayed(logs["one.vw"]), replayed(logs["one.vw"], delay=LabelDelay(rows=50))
     assert at_once.state_sha256 == later.state_sha256 and at_once.figures != later.figures
 
 

@@ -25,7 +25,7 @@ from online.learning.encoder_tuning.tuning import MIN_JUDGED
 from online.learning.training_state import TrainingState
 from online.models import create, recipe
 from online.models.encoders import minilm
-from online.models.encoders.adapter import Tuning
+from online.models.encoders.adapter import TuningOptions
 from online.models.encoders.text import TextEncoder
 from online.settings import Settings, load
 from online.state.workspace import Workspace
@@ -144,7 +144,7 @@ def test_an_encoder_that_is_not_better_is_not_adopted(start: Start) -> None:
     service.stop()
     with open_workspace(service) as workspace:
         before, features = live_manifest(workspace, "bar"), load_features(workspace, "bar")
-        outcome = AdaptationRun(workspace, "bar", Tuning(epochs=1)).run(True, ignore_progress)
+        outcome = AdaptationRun(workspace, "bar", TuningOptions(epochs=1)).run(True, ignore_progress)
         assert outcome.verdict is not None and not outcome.verdict.better and outcome.version is None
         assert live_manifest(workspace, "bar") == before and load_features(workspace, "bar") == features
         assert workspace.store.read(lambda connection: encoder_of(connection, "bar")) == ""

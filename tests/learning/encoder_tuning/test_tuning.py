@@ -11,9 +11,9 @@ from sqlalchemy import Connection
 from online.errors import SetupError
 from online.learning.encoder_tuning.adoption import replace_features
 from online.learning.encoder_tuning.text_events import TextEvent, read_standing_events, read_text_events
-from online.learning.encoder_tuning.tuning import FOLDS, EncoderTuning, Verdict, assign_fold, build_lessons
-from online.models.encoders.adapter import Lesson, Tuning
-from online.schemas.events import Entry, Event, Target
+from online.learning.encoder_tuning.tuning import FOLDS, EncoderComparison, EncoderTuning, assign_fold, build_lessons
+from online.models.encoders.adapter import TuningExample, TuningOptions
+from online.schemas.events import Entry, Event, RetractionTarget
 from online.settings import ModelSettings, Settings
 from online.state.workspace import Workspace
 from online.store import now
@@ -22,7 +22,7 @@ from online.store.feedback import FeedbackRow, add_feedback
 from online.store.refusals import mark_refused
 
 DRINKS = ["tea", "coffee", "milk", "water", "juice", "beer", "wine"]
-QUICK = Tuning(layers=1, rank=8, epochs=8, pairs=16, rate=2e-3, distil=0.1)
+QUICK = TuningOptions(layers=1, rank=8, epochs=8, pairs=16, rate=2e-3, distil=0.1)
 
 
 def orders() -> list[tuple[str, str]]:
@@ -59,10 +59,10 @@ def test_the_last_feedback_on_a_text_is_its_lesson() -> None:
         )
     )
     assert learned == [
-        Lesson("a", "two"),
-        Lesson("b", None, frozenset({"one"})),
-        Lesson("c", None, frozenset({"one"})),
-        Lesson("d", "one"),
+        TuningExample("a", "two"),
+        TuningExample("b", None, frozenset({"one"})),
+        TuningExample("c", None, frozenset({"one"})),
+        TuningExample("d", "one"),
     ]
 
 
@@ -105,7 +105,7 @@ def test_retracted_and_refused_events_are_not_read(workspace: Workspace) -> None
     kept, retracted, refused = (Event(id, "label", bytes(384), "x") for id in ("kept", "gone", "refused"))
     for event in (kept, retracted, refused):
         append(workspace, event, text=f"a  text\n{event.id}")
-    append(workspace, Event("gone#retraction", "retraction", bytes(384), target=Target(2, retracted)))
+    append(workspace, Event("gone#retraction", "retraction", bytes(384), target=RetractionTarget(2, retracted)))
     workspace.store.submit(lambda c: mark_refused(c, "m", "recipe", 3, "because")).result()
     assert read_standing_events(workspace.store, "m", "recipe") == [TextEvent(Entry(1, kept), "a text kept")]
 
@@ -113,7 +113,7 @@ def test_retracted_and_refused_events_are_not_read(workspace: Workspace) -> None
 def test_sums_have_no_text_and_stay_as_they_are(workspace: Workspace) -> None:
     sums = Event("device", "sums", b"a file")
     append(workspace, sums)
-    append(workspace, Event("device#retraction", "retraction", b"a file", target=Target(1, sums)))
+    append(workspace, Event("device#retraction", "retraction", b"a file", target=RetractionTarget(1, sums)))
     events = read_text_events(workspace.store, "m")
     assert [each.text for each in events] == ["", ""]
     assert [replace_features(each, {}).event.features for each in events] == [b"a file", b"a file"]
@@ -129,15 +129,17 @@ def test_features_without_text_are_reported(workspace: Workspace) -> None:
 
 
 def test_the_comparison_is_an_exact_sign_test() -> None:
-    assert Verdict(100, 50, 50, 0, 0).chance == 1.0
-    assert Verdict(100, 50, 55, 5, 0).chance == pytest.approx(1 / 32)
-    assert Verdict(100, 50, 54, 5, 1).chance == pytest.approx(7 / 64)
-    assert Verdict(100, 50, 55, 5, 0).better and not Verdict(100, 50, 54, 5, 1).better
+    assert EncoderComparison(100, 50, 50, 0, 0).chance == 1.0
+    assert EncoderComparison(100, 50, 55, 5, 0).chance == pytest.approx(1 / 32)
+    assert EncoderComparison(100, 50, 54, 5, 1).chance == pytest.approx(7 / 64)
+    assert EncoderComparison(100, 50, 55, 5, 0).better and not EncoderComparison(100, 50, 54, 5, 1).better
 
 
 def test_random_labels_show_no_improvement() -> None:
     arbitrary = [label(text, DRINKS[assign_fold(text * 3)]) for text, _ in orders()]
-    assert not EncoderTuning("classifier", {}, create_events(*arbitrary), Tuning(layers=1, epochs=1)).judge().better
+    assert (
+        not EncoderTuning("classifier", {}, create_events(*arbitrary), TuningOptions(layers=1, epochs=1)).judge().better
+    )
 
 
 def test_a_tuned_encoder_is_evaluated_only_on_texts_it_was_not_tuned_on() -> None:
@@ -155,10 +157,10 @@ def test_too_few_texts_are_reported() -> None:
 def test_after_a_thumb_down_any_other_answer_counts_as_right() -> None:
     replies = [(f"{drink} is coming", Event(drink, "reply", label=drink)) for drink in DRINKS]
     thumbs = [thumb(text, DRINKS[DRINKS.index(drink) - 1], 0.0) for text, drink in orders()[:50]]
-    verdict = EncoderTuning("ranker", {}, create_events(*replies, *thumbs), Tuning(layers=1, epochs=1)).judge()
+    verdict = EncoderTuning("ranker", {}, create_events(*replies, *thumbs), TuningOptions(layers=1, epochs=1)).judge()
     assert verdict.judged == 50 and verdict.before > 25  # of seven drinks, most are another one
 
 
 def test_an_encoder_that_answers_everything_right_leaves_nothing_to_gain() -> None:
-    assert "no tuning can gain anything" in [*Verdict(60, 60, 60, 0, 0).lines()][-1]
-    assert "not proven better" in [*Verdict(60, 59, 60, 1, 0).lines()][-1]
+    assert "no tuning can gain anything" in [*EncoderComparison(60, 60, 60, 0, 0).lines()][-1]
+    assert "not proven better" in [*EncoderComparison(60, 59, 60, 1, 0).lines()][-1]

@@ -9,11 +9,11 @@ import pytest
 
 from online.errors import BadInput
 from online.evaluation.sources.bad_lines import BadLines
-from online.evaluation.sources.file_pieces import FilePiece, RowReader, cut_files
+from online.evaluation.sources.file_pieces import FilePiece, PieceReader, cut_files
 from online.evaluation.sources.opening import open_sources
 from online.evaluation.sources.replay_source import ReadOptions
 from online.learning.parallel.bulk_load import BulkLoad
-from online.learning.parallel.piece_sums import Rows
+from online.learning.parallel.piece_sums import PieceRows
 from online.learning.parallel.sum_pools import ProcessPool, SumPool
 from online.models import Model, Options, State, create
 from tests.contracts.test_models import to_bytes
@@ -33,7 +33,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-class DyingReader(RowReader):
+class DyingReader(PieceReader):
     """Kills the process that reads a piece, once, unless it is the one that made this."""
 
     def __init__(self, options: Options, marker: Path) -> None:
@@ -43,14 +43,14 @@ class DyingReader(RowReader):
     def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "marker": self.marker, "parent": self.parent}
 
-    def __call__(self, piece: FilePiece) -> Rows:
+    def __call__(self, piece: FilePiece) -> PieceRows:
         if os.getpid() != self.parent and piece.first > 8_000 and not self.marker.exists():
             self.marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return super().__call__(piece)
 
 
-def load(path: Path, read: RowReader, processes: int, bad: BadLines | None = None) -> "BulkLoad[FilePiece]":
+def load(path: Path, read: PieceReader, processes: int, bad: BadLines | None = None) -> "BulkLoad[FilePiece]":
     bad = bad or BadLines()
 
     def open_pool(state: State) -> SumPool[FilePiece]:
@@ -64,7 +64,7 @@ def load(path: Path, read: RowReader, processes: int, bad: BadLines | None = Non
 
 @pytest.fixture(scope="module")
 def alone(history: Path) -> "BulkLoad[FilePiece]":
-    return load(history, RowReader(OPTIONS), 1)
+    return load(history, PieceReader(OPTIONS), 1)
 
 
 def memory(model: Model) -> dict[str, bytes]:
@@ -73,7 +73,7 @@ def memory(model: Model) -> dict[str, bytes]:
 
 
 def test_two_processes_leave_the_state_that_one_leaves(history: Path, alone: "BulkLoad[FilePiece]") -> None:
-    shared = load(history, RowReader(OPTIONS), 2)
+    shared = load(history, PieceReader(OPTIONS), 2)
     assert shared.counts.examples == alone.counts.examples == COUNT
     assert shared.counts.merged > 0
     assert alone.counts.merged == 0
@@ -91,7 +91,7 @@ def test_rows_that_cannot_be_used_are_counted_where_they_are_tolerated(tmp_path:
     path = tmp_path / "some.jsonl"
     path.write_text('{"input": {"x": 1}, "label": "a"}\n{"input": {"x": {}}, "label": "b"}\n{"label": "b"}\n')
     bad = BadLines(max_ratio=1.0)
-    found = load(path, RowReader(OPTIONS), 1, bad)
+    found = load(path, PieceReader(OPTIONS), 1, bad)
     assert found.counts.examples == 1
     assert bad.count == 2
 
@@ -100,6 +100,6 @@ def test_the_first_unusable_row_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "some.jsonl"
     path.write_text('{"input": {"x": 1}, "label": "a"}\n' * 9_000 + "nonsense\n")
     bad = BadLines()
-    load(path, RowReader(OPTIONS), 1, bad)
+    load(path, PieceReader(OPTIONS), 1, bad)
     with pytest.raises(BadInput, match=r"some\.jsonl, line 9001"):
         bad.check(9_001)

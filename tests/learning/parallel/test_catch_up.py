@@ -14,11 +14,11 @@ import pytest
 from online.learning.learner import Learner
 from online.learning.parallel import catch_up
 from online.learning.parallel.board import ShareBoard
-from online.learning.parallel.shares import Share, ShareReader
-from online.learning.parallel.worker import Worker, work
+from online.learning.parallel.shares import ShareReader, SumShare
+from online.learning.parallel.worker import ShareWorker, work
 from online.learning.setup import LearnerSetup
 from online.models import State
-from online.schemas.events import Event, Target
+from online.schemas.events import Event, RetractionTarget
 from tests.learning.scene import Scene, text_features
 from tests.support import until
 
@@ -202,7 +202,9 @@ def test_retractions_in_the_log_are_learned_in_their_place(
     fill(scene, 300)
     for offset in (20, 170, 290):
         event = scene.stream.read(offset - 1, 1)[0].event
-        scene.stream.append(Event(f"{event.id}#gone", "retraction", event.features, target=Target(offset, event)))
+        scene.stream.append(
+            Event(f"{event.id}#gone", "retraction", event.features, target=RetractionTarget(offset, event))
+        )
         for number in range(40):
             scene.stream.append(replace(text_event(number), id=f"after {offset} {number}"))
     start_worker()
@@ -290,12 +292,12 @@ def test_a_share_of_a_log_that_has_changed_since_is_not_merged(
     scene: Scene, board: ShareBoard, start_worker: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(scene, 500)
-    before = Worker._sum_up
+    before = ShareWorker._sum_up
 
-    def sum_another_log(self: Worker, name: str, after: int, until: int) -> Any:
+    def sum_another_log(self: ShareWorker, name: str, after: int, until: int) -> Any:
         return before(self, name, max(0, after - 1), until)
 
-    monkeypatch.setattr(Worker, "_sum_up", sum_another_log)
+    monkeypatch.setattr(ShareWorker, "_sum_up", sum_another_log)
     merged = count_merged(monkeypatch)
     start_worker()
     assert everything(learn_all(scene, board)) == everything(learn_all(scene))
@@ -309,7 +311,7 @@ def test_a_worker_goes_on_after_a_range_that_it_cannot_sum(
     fill(scene, 500)
     before = ShareReader.sum_up
 
-    def fail_at_first(self: ShareReader, after: int, until: int) -> Share:
+    def fail_at_first(self: ShareReader, after: int, until: int) -> SumShare:
         if after == RANGE:
             raise ArithmeticError("a defect of this worker")
         return before(self, after, until)

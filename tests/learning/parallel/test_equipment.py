@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from online.learning.parallel.equipment import Equipment, can_join, describe_device, share_memory
+from online.learning.parallel.equipment import DeviceCapacity, can_join, describe_device, share_memory
 
-CPU, OTHER_CPU = Equipment("cpu", "host", 1_000), Equipment("cpu", "other", 500)
-CARD, OTHER_CARD = Equipment("cuda", "GPU-1", 80), Equipment("cuda", "GPU-2", 80)
+CPU, OTHER_CPU = DeviceCapacity("cpu", "host", 1_000), DeviceCapacity("cpu", "other", 500)
+CARD, OTHER_CARD = DeviceCapacity("cuda", "GPU-1", 80), DeviceCapacity("cuda", "GPU-2", 80)
 
 
 def test_processes_join_with_devices_of_one_type() -> None:
@@ -28,10 +28,10 @@ def test_processes_on_one_processor_share_its_memory() -> None:
 def test_equipment_survives_the_connection() -> None:
     found = describe_device(torch.device("cpu"))
     assert found.type == "cpu" and found.free_bytes > 0
-    assert Equipment.unpack(found.pack()) == found
+    assert DeviceCapacity.unpack(found.pack()) == found
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"type": "cpu", "unit": "host", "free_bytes": "many"}'])
 def test_other_messages_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError):
-        Equipment.unpack(data)
+        DeviceCapacity.unpack(data)

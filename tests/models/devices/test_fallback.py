@@ -5,7 +5,14 @@ import threading
 import pytest
 import torch
 
-from online.models.devices.fallback import Fallback, LeastDoesNotFit, PieceSize, listening, note_fallback, run_in_pieces
+from online.models.devices.fallback import (
+    Fallback,
+    PieceSize,
+    SmallestBatchTooLarge,
+    listening,
+    note_fallback,
+    run_in_pieces,
+)
 
 
 class Room:
@@ -37,7 +44,7 @@ def test_rows_that_do_not_fit_one_least_piece_at_a_time_are_given_back() -> None
     size = PieceSize(64)
     run_in_pieces(room.work, 64, size, "sums", "cuda:0")
     room.most = 0
-    with pytest.raises(LeastDoesNotFit) as raised:
+    with pytest.raises(SmallestBatchTooLarge) as raised:
         run_in_pieces(room.work, 1_000, size, "sums", "cuda:0")
     assert raised.value.done == 0
 

@@ -10,8 +10,8 @@ from torch import Tensor
 from online.models.encoders import minilm
 from online.models.encoders.adapter import (
     FrozenLayers,
-    Lesson,
-    Tuning,
+    TuningExample,
+    TuningOptions,
     Weights,
     contrastive_loss,
     create_generator,
@@ -22,14 +22,14 @@ from online.models.encoders.text import TEXT_SCALE, TEXT_WIDTH, TextEncoder, qua
 
 BOOKS, ROOMS = "books", "rooms"
 LESSONS = [
-    Lesson("How do I renew a book?", BOOKS),
-    Lesson("Can I keep this novel for two more weeks?", BOOKS),
-    Lesson("My loan is due tomorrow", BOOKS),
-    Lesson("How do I book a room?", ROOMS),
-    Lesson("Is there a quiet place for our group?", ROOMS),
-    Lesson("We need a table for six people", ROOMS),
+    TuningExample("How do I renew a book?", BOOKS),
+    TuningExample("Can I keep this novel for two more weeks?", BOOKS),
+    TuningExample("My loan is due tomorrow", BOOKS),
+    TuningExample("How do I book a room?", ROOMS),
+    TuningExample("Is there a quiet place for our group?", ROOMS),
+    TuningExample("We need a table for six people", ROOMS),
 ]
-QUICK = Tuning(layers=1, rank=4, epochs=8, pairs=3)
+QUICK = TuningOptions(layers=1, rank=4, epochs=8, pairs=3)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def frozen_layers(weights: Weights, texts: list[str], layers: int = 1) -> Frozen
     return FrozenLayers(weights, layers, [tokenizer.encode(text).ids for text in texts])
 
 
-def tune(weights: Weights, lessons: list[Lesson], tuning: Tuning) -> dict[str, Tensor]:
+def tune(weights: Weights, lessons: list[TuningExample], tuning: TuningOptions) -> dict[str, Tensor]:
     lower = frozen_layers(weights, [lesson.text for lesson in lessons], tuning.layers)
     return {**weights, **to_tensors(tune_layers(weights, lower, lessons, tuning))}
 
@@ -74,7 +74,7 @@ def test_tuning_brings_texts_of_one_class_nearer_and_others_further_apart(weight
 
 @pytest.mark.parametrize("rank", [0, 4])
 def test_equal_lessons_give_equal_bytes_and_change_only_the_last_layers(weights: Weights, rank: int) -> None:
-    tuning = Tuning(layers=1, rank=rank, epochs=2, pairs=3, rate=1e-4)
+    tuning = TuningOptions(layers=1, rank=rank, epochs=2, pairs=3, rate=1e-4)
     lower = frozen_layers(weights, [lesson.text for lesson in LESSONS])
     once, again = (tune_layers(weights, lower, LESSONS, tuning) for _ in range(2))
     assert {name: tensor.tobytes() for name, tensor in once.items()} == {n: t.tobytes() for n, t in again.items()}
@@ -83,7 +83,7 @@ def test_equal_lessons_give_equal_bytes_and_change_only_the_last_layers(weights:
 
 
 def test_a_text_with_a_reward_of_0_for_a_class_moves_away_from_it(weights: Weights) -> None:
-    negative = Lesson("How do I book a flight?", None, frozenset({ROOMS}))
+    negative = TuningExample("How do I book a flight?", None, frozenset({ROOMS}))
     lessons = [*LESSONS, negative]
     lower = frozen_layers(weights, [lesson.text for lesson in lessons])
 
@@ -95,19 +95,24 @@ def test_a_text_with_a_reward_of_0_for_a_class_moves_away_from_it(weights: Weigh
 
 
 def test_distillation_keeps_other_texts_in_place(weights: Weights) -> None:
-    lessons = [*LESSONS, Lesson("What is the capital of France?"), Lesson("Tell me a joke")]
+    lessons = [*LESSONS, TuningExample("What is the capital of France?"), TuningExample("Tell me a joke")]
     lower = frozen_layers(weights, [lesson.text for lesson in lessons])
     before = lower.vectors(weights)
 
     def distance(distil: float) -> float:
-        tuning = Tuning(layers=1, rank=4, epochs=12, pairs=4, rate=5e-3, distil=distil)
+        tuning = TuningOptions(layers=1, rank=4, epochs=12, pairs=4, rate=5e-3, distil=distil)
         return float((1 - (lower.vectors(tune(weights, lessons, tuning)) * before).sum(1))[6:].mean())
 
     assert distance(20.0) < 0.5 * distance(0.0)
 
 
 def test_the_loss_equals_its_formula() -> None:
-    lessons = [Lesson("a", BOOKS), Lesson("b", BOOKS), Lesson("c", ROOMS), Lesson("d", None, frozenset({ROOMS}))]
+    lessons = [
+        TuningExample("a", BOOKS),
+        TuningExample("b", BOOKS),
+        TuningExample("c", ROOMS),
+        TuningExample("d", None, frozenset({ROOMS})),
+    ]
     units = torch.nn.functional.normalize(
         torch.from_numpy(create_generator(0, 0).standard_normal((4, 5), np.float32)), dim=1
     )

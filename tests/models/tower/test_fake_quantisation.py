@@ -20,9 +20,9 @@ from online.models.tower.stack import FLAT, Stack
 from online.models.tower.tower import Tower
 from online.plugins.export.exporter import RestoredVersion, build_graph, describe_export
 from online.plugins.export.formats import FORMATS
-from online.plugins.export.golden import Served, ask
-from online.plugins.export.graph import Graph
-from online.plugins.export.manifest import Subject
+from online.plugins.export.golden import ServedModel, ask
+from online.plugins.export.graph import ExportGraphBuilder
+from online.plugins.export.manifest import ExportSubject
 from tests.models.synthetic import vectors
 
 pytestmark = pytest.mark.long
@@ -56,9 +56,9 @@ def read_served(model: Tower, classes: tuple[str, ...]) -> NDArray[np.float64]:
 def answer_with_file(model: Tower, form_name: str) -> tuple[tuple[str, ...], NDArray[np.float64], bytes]:
     """The classes, the chances [N, C] of one input after the other, and the file."""
     form = FORMATS[form_name]
-    subject = Subject("m", 1, "tower", len(LOG), model.fingerprint(), "", model.feature_epoch())
-    version = RestoredVersion(subject, model.options, Served(model, lambda rows: [bytes(row) for row in rows]))
-    graph = build_graph(spec_of("tower"), model, Graph(form.wide), ())
+    subject = ExportSubject("m", 1, "tower", len(LOG), model.fingerprint(), "", model.feature_epoch())
+    version = RestoredVersion(subject, model.options, ServedModel(model, lambda rows: [bytes(row) for row in rows]))
+    graph = build_graph(spec_of("tower"), model, ExportGraphBuilder(form.wide), ())
     description = describe_export(version.subject, spec_of("tower"), graph, form)
     data = form.write(graph, description)
     run = form.load(data, description)

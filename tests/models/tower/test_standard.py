@@ -7,25 +7,25 @@ import pytest
 from numpy.typing import NDArray
 
 from online.models.encoders.columns import OVERFLOW_COLUMNS
-from online.models.tower.standard import OUTLIER, TRUSTED, WIDEST, Standard
+from online.models.tower.standard import OUTLIER, TRUSTED, WIDEST, InputScales
 from tests.models.synthetic import row, text
 
 
-def observe_vectors(values_BD: NDArray[np.float64]) -> Standard:
-    standard = Standard("vector", values_BD.shape[1], 0)
+def observe_vectors(values_BD: NDArray[np.float64]) -> InputScales:
+    standard = InputScales("vector", values_BD.shape[1], 0)
     for values_D in values_BD:
         standard.observe(values_D.tobytes(), 0)
     return standard
 
 
-def observe_rows(*rows: Mapping[str, float | str], limit: int = 100) -> Standard:
-    standard = Standard("table", 0, limit)
+def observe_rows(*rows: Mapping[str, float | str], limit: int = 100) -> InputScales:
+    standard = InputScales("table", 0, limit)
     for values in rows:
         standard.observe(row(dict(values)), 0)
     return standard
 
 
-def scale(standard: Standard, data: bytes) -> list[float]:
+def scale(standard: InputScales, data: bytes) -> list[float]:
     values: list[float] = standard.scaled(standard.raw([data]), standard.width)[0].tolist()
     return values
 
@@ -89,7 +89,7 @@ def test_earlier_rows_have_no_value_in_a_later_column() -> None:
 
 
 def test_the_scale_of_texts_is_fixed() -> None:
-    standard = Standard("text", 0, 0)
+    standard = InputScales("text", 0, 0)
     before = scale(standard, text(0, 1))
     standard.observe(text(1, 1), 0)
     assert scale(standard, text(0, 1)) == before

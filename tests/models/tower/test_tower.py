@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
 from online.models import Example, Options, create, recipe
-from online.models.tower.layout import Layout
+from online.models.tower.layout import ParameterLayout
 from online.models.tower.networks import Mlp
-from online.models.tower.parts import Alone
+from online.models.tower.parts import SingleProcessEngine
 from online.models.tower.shared import as_tower
-from online.models.tower.stack import FLAT, Learning, Stack, determinism_domain
+from online.models.tower.stack import FLAT, LearningOptions, Stack, determinism_domain
 from online.models.tower.step_rows import FreshRows
-from online.models.tower.strategies import STRATEGIES, DarkReplay, Replay, Step
+from online.models.tower.strategies import STRATEGIES, DarkReplay, ExperienceReplay, TrainingStep
 from online.models.tower.tower import Tower
 from online.models.tower.trainer import SPREAD
 from tests.models.synthetic import row, vectors
@@ -71,7 +71,7 @@ def probability(model: Tower, features: bytes, name: str) -> float:
 
 
 def a_stack(labels: int = 4, inputs: int = 5) -> Stack:
-    return Stack(Layout(Mlp(inputs, [8]), labels), Learning((0.01, 0.1), 0.01, 0.9), CPU)
+    return Stack(ParameterLayout(Mlp(inputs, [8]), labels), LearningOptions((0.01, 0.1), 0.01, 0.9), CPU)
 
 
 def descended(stack: Stack, steps: int) -> Stack:
@@ -145,7 +145,7 @@ def test_a_module_draws_its_first_weights_without_touching_the_global_generator(
 def test_old_classes_keep_their_weights_and_moments_when_the_output_grows() -> None:
     stack = descended(a_stack(), 30)
     before = {name: stack.layout.views(getattr(stack, name).clone()) for name in FLAT}
-    grown = stack.grown(Layout(Mlp(5, [8]), 8))
+    grown = stack.grown(ParameterLayout(Mlp(5, [8]), 8))
     assert int(grown.steps) == 30
     for name, olds in before.items():
         for part, new in grown.layout.views(getattr(grown, name)).items():
@@ -155,7 +155,7 @@ def test_old_classes_keep_their_weights_and_moments_when_the_output_grows() -> N
 
 
 def test_spare_rows_for_classes_and_columns_start_without_moments() -> None:
-    grown = descended(a_stack(), 30).grown(Layout(Mlp(16, [8]), 8))
+    grown = descended(a_stack(), 30).grown(ParameterLayout(Mlp(16, [8]), 8))
     for name in ("mean_LP", "square_LP"):
         views = grown.layout.views(getattr(grown, name))
         assert not views["0.weight"][:, 5:].any()
@@ -309,7 +309,7 @@ def test_more_steps_on_a_micro_batch_replay_other_rows() -> None:
 def test_a_step_without_autograd_leaves_the_same_bits(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     without, rewards = train(**options), [example for example in EXAMPLES if example.reward < 0.5]
     assert rewards  # steps with wrong classes need autograd, and are mixed with the others
-    monkeypatch.setattr(Replay, "is_plain", False)
+    monkeypatch.setattr(ExperienceReplay, "is_plain", False)
     assert train(**options).fingerprint() == without.fingerprint()
 
 
@@ -385,7 +385,7 @@ def limit_memory(model: Tower, monkeypatch: pytest.MonkeyPatch, rows: int) -> No
     """Let a step whose parts have more rows than these run out of memory."""
     compute = model.trainer.strategy.loss_terms
 
-    def compute_within(step: Step) -> tuple[torch.Tensor, ...]:
+    def compute_within(step: TrainingStep) -> tuple[torch.Tensor, ...]:
         if len(step.label_B) > rows:
             raise torch.OutOfMemoryError("too many rows")
         return compute(step)
@@ -462,7 +462,7 @@ def test_rates_are_compared_even_if_the_first_example_is_negative() -> None:
 
 def dark_gradient(strength: float, fresh: int, replayed: int) -> torch.Tensor:
     """Of a step whose replayed rows still have the logits that were kept of them."""
-    stack = Stack(Layout(Mlp(6, [4]), 4), Learning((0.01,), 0.0, 0.9), CPU)
+    stack = Stack(ParameterLayout(Mlp(6, [4]), 4), LearningOptions((0.01,), 0.0, 0.9), CPU)
     rows = fresh + 2 * replayed
     x_BD = torch.from_numpy(np.random.default_rng(0).normal(size=(rows, 6)).astype(np.float32))
     logits_LBC = stack.logits(x_BD)
@@ -470,7 +470,7 @@ def dark_gradient(strength: float, fresh: int, replayed: int) -> torch.Tensor:
     known_C, liked_B = torch.ones(4, dtype=torch.bool), torch.ones(rows, dtype=torch.bool)
     kept_BLC = logits_LBC[:, fresh:].detach().transpose(0, 1)
     label_B, share_B = torch.arange(rows) % 4, torch.ones(rows)
-    step = Step(stack.layout, logits_LBC, fresh, label_B, liked_B, share_B, known_C, known_C, x_BD, kept_BLC)
+    step = TrainingStep(stack.layout, logits_LBC, fresh, label_B, liked_B, share_B, known_C, known_C, x_BD, kept_BLC)
     return stack.differentiate(DarkReplay(strength).loss_terms(step))[0]
 
 
@@ -505,15 +505,17 @@ def test_how_processes_hold_a_tower_does_not_change_its_recipe() -> None:
 
 
 def test_a_tower_without_room_on_its_device_learns_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    create_stack, model = Alone.create, tower()
+    create_stack, model = SingleProcessEngine.create, tower()
     model.trainer.device = torch.device("meta")
 
-    def create_within(ranks: Alone, layout: Layout, learning: Learning, device: torch.device) -> Stack:
+    def create_within(
+        ranks: SingleProcessEngine, layout: ParameterLayout, learning: LearningOptions, device: torch.device
+    ) -> Stack:
         if device.type != "cpu":
             raise torch.OutOfMemoryError("no room")
         return create_stack(ranks, layout, learning, device)
 
-    monkeypatch.setattr(Alone, "create", create_within)
+    monkeypatch.setattr(SingleProcessEngine, "create", create_within)
     model.learn(EXAMPLES)
     assert stack_of(model).device == CPU
     resumed = tower()

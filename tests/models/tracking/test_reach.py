@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from online.models.tracking.reach import Reach, student_t
+from online.models.tracking.reach import IntervalReach, student_t
 
 
 def measure_share(scores: list[float], level: float) -> float:
     """How often a score was within the factor that was given before it."""
-    reach, inside = Reach(level), []
+    reach, inside = IntervalReach(level), []
     for score in scores:
         inside.append(score <= reach.factor)
         reach.add(score)
@@ -29,12 +29,12 @@ def test_scores_that_become_larger_and_smaller_are_contained_as_often_as_promise
 
 
 def test_before_any_score_the_width_is_that_of_normal_errors() -> None:
-    assert Reach(0.9).factor == pytest.approx(1.0, abs=0.1)
+    assert IntervalReach(0.9).factor == pytest.approx(1.0, abs=0.1)
 
 
 @pytest.mark.parametrize("level", [0.01, 0.5, 0.9, 0.95])
 def test_a_factor_is_finite_for_every_level(level: float) -> None:
-    reach = Reach(level)
+    reach = IntervalReach(level)
     for score in (0.0, 1e12, 0.0, 3.0):
         reach.add(score)
         assert 0 <= reach.factor < 1e13

@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 
-from online.models.tracking.recent_rows import RecentRows
+from online.models.tracking.recent_rows import TrackedRows
 from tests.support import first_of
 
 
-def fill(batches: list[list[int]], room: int = 10) -> RecentRows:
+def fill(batches: list[list[int]], room: int = 10) -> TrackedRows:
     """Rows whose features and number follow from their offset."""
-    rows = RecentRows(room, 2)
+    rows = TrackedRows(room, 2)
     for offsets in batches:
         x_BD = np.array([[offset % 100, -(offset % 50)] for offset in offsets], np.int8)
         rows.add(offsets, x_BD, np.array([3 * offset for offset in offsets], np.int64))
     return rows
 
 
-def content(rows: RecentRows) -> list[list[float]]:
+def content(rows: TrackedRows) -> list[list[float]]:
     return [[offset, *row] for offset, row in zip(rows.offsets_N.tolist(), rows.extended(0, 2).tolist(), strict=True)]
 
 
@@ -48,13 +48,13 @@ def test_rows_that_are_older_than_a_feature_have_zeros_for_it() -> None:
 
 
 def test_adding_says_whether_the_rows_followed_in_order() -> None:
-    rows, x_BD, q_B = RecentRows(10, 1), np.zeros((2, 1), np.int8), np.zeros(2, np.int64)
+    rows, x_BD, q_B = TrackedRows(10, 1), np.zeros((2, 1), np.int8), np.zeros(2, np.int64)
     assert rows.add([1, 5], x_BD, q_B)
     assert not rows.add([3, 9], x_BD, q_B)
     assert rows.offsets_N.tolist() == [1, 3, 5, 9]
 
 
 def test_stored_tensors_restore_the_same_rows() -> None:
-    again = RecentRows(10, 2)
+    again = TrackedRows(10, 2)
     again.restore(IN_ORDER.tensors(2))
     assert content(again) == content(IN_ORDER)

@@ -33,7 +33,7 @@ from online.plugins.alerts.deliveries import (
     load_deliveries,
 )
 from online.plugins.alerts.delivery import CLAIM_S, PAUSES_S, Deliverer
-from online.plugins.alerts.messages import Endpoint, create_client, send, sign
+from online.plugins.alerts.messages import Webhook, create_client, send, sign
 from online.plugins.alerts.observations import (
     Observation,
     observe_drift,
@@ -43,7 +43,7 @@ from online.plugins.alerts.observations import (
 )
 from online.plugins.alerts.watching import ChangeRecorder
 from online.schemas.models import LearnerState
-from online.scoring.verdict import DriftNews, Facts
+from online.scoring.verdict import DriftSummary, VerdictInputs
 from online.settings import Settings
 from online.store import Store
 from online.store.quarantine import QuarantineRow
@@ -100,12 +100,12 @@ def sentences(store: Store, model: str = "m") -> list[str]:
     return [json.loads(row.body)["sentence"] for row in reversed(rows)]
 
 
-def add(store: Store, clock: Clock, endpoint: Endpoint, id: str = "a1", text: str = "hello") -> None:
+def add(store: Store, clock: Clock, endpoint: Webhook, id: str = "a1", text: str = "hello") -> None:
     row = AlertRow(id=id, model="m", event="test", created_at=clock().isoformat(), body=json.dumps({"text": text}))
     store.submit(lambda c: add_alert(c, row, [endpoint.id])).result()
 
 
-def deliver(store: Store, clock: Clock, endpoint: Endpoint, outcomes: list[str] | None = None) -> bool:
+def deliver(store: Store, clock: Clock, endpoint: Webhook, outcomes: list[str] | None = None) -> bool:
     """Make one attempt; return whether anything was due."""
 
     async def attempt() -> bool:
@@ -128,7 +128,7 @@ def test_a_change_is_one_alert_however_often_it_is_noticed(store: Store, clock: 
 
 
 def test_what_is_bad_at_the_first_look_is_an_alert_and_old_news_is_not(store: Store, clock: Clock) -> None:
-    drift = observe_drift("m", Facts(drift=DriftNews(900, 950, "loss", 3)))
+    drift = observe_drift("m", VerdictInputs(drift=DriftSummary(900, 950, "loss", 3)))
     assert recorder(store, clock).record([BAD, drift]) == 1
 
 
@@ -178,15 +178,17 @@ def test_of_several_servers_one_makes_the_alert(store: Store, clock: Clock) -> N
 
 
 def test_the_verdict_is_news_when_its_status_or_its_reasons_change() -> None:
-    good = observe_verdict("m", Facts(rated=100))
-    waits = observe_verdict("m", Facts())
-    held = observe_verdict("m", Facts(rated=100, frozen_since="x", frozen_reason="holidays"))
-    refused = observe_verdict("m", Facts(rated=100, refused=100, refused_of=100))
-    rejected = observe_verdict("m", Facts(rated=100, refused=100, refused_of=100, rejected=1))
+    good = observe_verdict("m", VerdictInputs(rated=100))
+    waits = observe_verdict("m", VerdictInputs())
+    held = observe_verdict("m", VerdictInputs(rated=100, frozen_since="x", frozen_reason="holidays"))
+    refused = observe_verdict("m", VerdictInputs(rated=100, refused=100, refused_of=100))
+    rejected = observe_verdict("m", VerdictInputs(rated=100, refused=100, refused_of=100, rejected=1))
     assert good.state == waits.state == "fine"
     assert (held.state, refused.state) == ("not_learning", "needs_attention:much_refused")
     assert rejected.state == "needs_attention:much_refused:snapshots_rejected"
-    assert observe_verdict("m", Facts(rated=100, learner="restarting")).state == "fine"  # the learner has its own alert
+    assert (
+        observe_verdict("m", VerdictInputs(rated=100, learner="restarting")).state == "fine"
+    )  # the learner has its own alert
     assert [each.is_alarming for each in (good, waits, held, refused)] == [False, False, True, True]
 
 
@@ -199,14 +201,14 @@ def test_the_learner_is_told_down_with_the_reason_and_back() -> None:
 def test_the_store_keeps_the_newest_alerts_only(sqlite_store: Store, clock: Clock) -> None:
     for number in range(KEPT + 3):
         clock.advance(1)
-        add(sqlite_store, clock, Endpoint("http://x/"), f"{number:04}")
+        add(sqlite_store, clock, Webhook("http://x/"), f"{number:04}")
     assert sqlite_store.read(lambda c: c.scalar(select(func.count()).select_from(ALERTS))) == KEPT
-    assert sqlite_store.read(lambda c: load_deliveries(c, Endpoint("http://x/").id))["waiting"] == KEPT
+    assert sqlite_store.read(lambda c: load_deliveries(c, Webhook("http://x/").id))["waiting"] == KEPT
 
 
 def test_an_erasure_deletes_the_alerts_that_name_its_words(store: Store, clock: Clock) -> None:
-    add(store, clock, Endpoint("http://x/"), "a1", "the class anna's own")
-    add(store, clock, Endpoint("http://x/"), "a2", "another")
+    add(store, clock, Webhook("http://x/"), "a1", "the class anna's own")
+    add(store, clock, Webhook("http://x/"), "a2", "another")
     store.submit(lambda c: forget_alerts(c, "m", ["anna's own"])).result()
     assert [row.id for row in store.read(lambda c: load_alerts(c, "m", 10))] == ["a2"]
 
@@ -215,7 +217,7 @@ def test_an_erasure_deletes_the_alerts_that_name_its_words(store: Store, clock: 
 
 
 def test_an_alert_arrives_signed_with_its_id(store: Store, clock: Clock, receiver: Receiver) -> None:
-    endpoint, outcomes = Endpoint(receiver.url), list[str]()
+    endpoint, outcomes = Webhook(receiver.url), list[str]()
     add(store, clock, endpoint)
     assert deliver(store, clock, endpoint, outcomes) and not deliver(store, clock, endpoint)
     [got] = receiver.received
@@ -233,7 +235,7 @@ def test_an_alert_arrives_signed_with_its_id(store: Store, clock: Clock, receive
 def test_a_failed_delivery_is_repeated_later_each_time_and_then_given_up(
     store: Store, clock: Clock, receiver: Receiver
 ) -> None:
-    endpoint, outcomes = Endpoint(receiver.url), list[str]()
+    endpoint, outcomes = Webhook(receiver.url), list[str]()
     receiver.statuses = [500] * 20
     add(store, clock, endpoint)
     for pause_s in PAUSES_S:
@@ -252,8 +254,8 @@ def test_a_failed_delivery_is_repeated_later_each_time_and_then_given_up(
 def test_a_dead_endpoint_delays_no_other(store: Store, clock: Clock, receiver: Receiver) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        dead = Endpoint(f"http://127.0.0.1:{unused.getsockname()[1]}/secret-token")
-    living = Endpoint(receiver.url)
+        dead = Webhook(f"http://127.0.0.1:{unused.getsockname()[1]}/secret-token")
+    living = Webhook(receiver.url)
     row = AlertRow(id="a1", model="m", event="test", created_at=clock().isoformat(), body="{}")
     store.submit(lambda c: add_alert(c, row, [dead.id, living.id])).result()
     assert deliver(store, clock, dead) and deliver(store, clock, living)
@@ -267,7 +269,7 @@ def test_a_slow_endpoint_is_left_after_the_time_limit(receiver: Receiver, monkey
 
     async def attempt() -> messages.Attempt:
         async with create_client() as client:
-            return await send(client, Endpoint(receiver.url), "a1", b"{}", None)
+            return await send(client, Webhook(receiver.url), "a1", b"{}", None)
 
     assert asyncio.run(attempt()).error == "no complete answer within 0.2 s"
     assert "X-Online-Signature" not in receiver.received[0].headers
@@ -278,7 +280,7 @@ def test_redirects_are_not_followed_and_long_answers_not_read(receiver: Receiver
 
     async def attempt() -> messages.Attempt:
         async with create_client() as client:
-            return await send(client, Endpoint(receiver.url), "a1", b"{}", None)
+            return await send(client, Webhook(receiver.url), "a1", b"{}", None)
 
     found = asyncio.run(attempt())
     assert (found.status, found.error) == (302, "status 302: redirects are not followed")
@@ -288,7 +290,7 @@ def test_redirects_are_not_followed_and_long_answers_not_read(receiver: Receiver
 def test_a_server_that_stops_in_the_middle_leaves_the_alert_to_the_next_one(
     store: Store, clock: Clock, receiver: Receiver
 ) -> None:
-    endpoint = Endpoint(receiver.url)
+    endpoint = Webhook(receiver.url)
     add(store, clock, endpoint)
     receiver.released.clear()
 
@@ -308,7 +310,7 @@ def test_a_server_that_stops_in_the_middle_leaves_the_alert_to_the_next_one(
 
 
 def test_two_servers_send_an_alert_once(store: Store, clock: Clock, receiver: Receiver) -> None:
-    endpoint = Endpoint(receiver.url)
+    endpoint = Webhook(receiver.url)
     for number in range(6):
         add(store, clock, endpoint, f"a{number}")
 
@@ -325,7 +327,7 @@ def test_two_servers_send_an_alert_once(store: Store, clock: Clock, receiver: Re
 def test_a_failing_endpoint_is_logged_once_without_its_secret_path(
     sqlite_store: Store, clock: Clock, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
-    endpoint, receiver.statuses = Endpoint(receiver.url), [500, 500, 500]
+    endpoint, receiver.statuses = Webhook(receiver.url), [500, 500, 500]
     add(sqlite_store, clock, endpoint)
 
     async def attempts() -> None:
@@ -346,7 +348,7 @@ def test_a_failing_endpoint_is_logged_once_without_its_secret_path(
 def test_the_deliverer_sends_what_is_added_while_it_waits(
     sqlite_store: Store, clock: Clock, receiver: Receiver
 ) -> None:
-    endpoint = Endpoint(receiver.url)
+    endpoint = Webhook(receiver.url)
 
     async def run() -> None:
         deliverer = Deliverer(endpoint, None, sqlite_store, lambda outcome: None, clock=clock)

@@ -10,7 +10,7 @@ import pytest
 from online.models import Example, create
 from online.models.bets import STAKES
 from online.models.challenger import ChampionChallenger
-from online.plugins.ensembles.best_of import CHALLENGER, VOTE, BestOf, Standing
+from online.plugins.ensembles.best_of import CHALLENGER, VOTE, BestOf, ContenderRecord
 from tests.models.synthetic import row, tables
 
 LOGISTIC_AND_KNN = {"logistic": {"kind": "logistic"}, "knn": {"kind": "knn"}}
@@ -52,7 +52,7 @@ def test_a_bet_on_a_fair_coin_is_seldom_won() -> None:
     rng = np.random.default_rng(0)
     won = 0
     for _ in range(400):
-        standing = Standing()
+        standing = ContenderRecord()
         won += any(standing.bet(int(gain)) >= 1_000 for gain in rng.choice([-1, 1], 250))
     assert won <= 400 * 250 / 1_000
 

@@ -8,7 +8,7 @@ import pytest
 
 from online.models import Example
 from online.plugins.ensembles.best_of import VOTE, BestOf
-from online.plugins.ensembles.rest import GRACE, PERIOD, PROBE, Roster
+from online.plugins.ensembles.rest import GRACE, PERIOD, PROBE, MemberSchedule
 from tests.plugins.ensembles.test_best_of import best_of, stream
 from tests.support import first_of
 
@@ -54,7 +54,7 @@ def test_a_member_that_is_put_to_rest_by_luck_is_rare() -> None:
     """Of members as good as the served one, at most one in `patience` scored examples has enough evidence against it."""
     rng, rested = np.random.default_rng(0), 0
     for _ in range(200):
-        roster = Roster(["a", "b"], 1_000)
+        roster = MemberSchedule(["a", "b"], 1_000)
         for one, other in rng.random((250, 2)) < 0.5:
             roster.scored += 1
             roster.note({"a": bool(other), "b": bool(one)}, bool(other))

@@ -14,10 +14,10 @@ from online.models.encoders.factory import create_encoder
 from online.models.encoders.values import parse_row
 from online.plugins.export.exporter import RestoredVersion, build_graph, describe_export, read_encoder, unwrap
 from online.plugins.export.formats import ExportFormat
-from online.plugins.export.golden import Served, ask, draw_instances
-from online.plugins.export.graph import Graph
+from online.plugins.export.golden import ServedModel, ask, draw_instances
+from online.plugins.export.graph import ExportGraphBuilder
 from online.plugins.export.inputs import IDS, InputSchema
-from online.plugins.export.manifest import Subject
+from online.plugins.export.manifest import ExportSubject
 from tests.models.synthetic import KNOWN, TOPICS, labels_only, numbers, tables, texts, vectors
 
 LEARNED = 300
@@ -70,8 +70,8 @@ def restore(case: Case) -> RestoredVersion:
     model = create(case.kind, case.options)
     model.restore(learned.state())
     encoder = create_encoder(encoder_options(case.kind, case.options), cache_folder(), tuned=case.tuned)
-    subject = Subject("m", 7, case.kind, LEARNED, model.fingerprint(), "weights", model.feature_epoch())
-    return RestoredVersion(subject, case.options, Served(model, encoder.encode), case.tuned)
+    subject = ExportSubject("m", 7, case.kind, LEARNED, model.fingerprint(), "weights", model.feature_epoch())
+    return RestoredVersion(subject, case.options, ServedModel(model, encoder.encode), case.tuned)
 
 
 def answer_with(
@@ -81,7 +81,7 @@ def answer_with(
     version = case.version()
     spec, model, retired = unwrap(version)
     weights = read_encoder(version) if case.reads_texts else None
-    graph = build_graph(spec, model, Graph(form.wide, weights), retired)
+    graph = build_graph(spec, model, ExportGraphBuilder(form.wide, weights), retired)
     description = describe_export(version.subject, spec, graph, form)
     return graph.classes, ask(graph, form.load(form.write(graph, description), description), instances)
 

@@ -17,7 +17,7 @@ from online.io.wakeup import Wakeup
 from online.models import Example, Model, create, recipe
 from online.plugins.export import files
 from online.plugins.export import version_exports as exporting
-from online.plugins.export.exporter import Exported, export
+from online.plugins.export.exporter import ExportedModel, export
 from online.plugins.export.files import ABANDONED_S, ExportFolder, KeptExport
 from online.plugins.export.formats import FORMATS
 from online.plugins.export.learner_files import LearnerFile, LearnerFiles
@@ -62,7 +62,7 @@ def publish(snapshots: Snapshots, model: Model = VERSION.served.model, recipe: s
     snapshots.publisher.publish(model.state(), manifest)
 
 
-def exported(form: str = "onnx") -> Exported:
+def exported(form: str = "onnx") -> ExportedModel:
     return export(VERSION, FORMATS[form])
 
 
@@ -186,7 +186,7 @@ def test_of_two_processes_that_are_asked_for_an_export_one_computes_it(
     first, calls = exports_of(build(tmp_path)).versions, list[object]()
     second = VersionExports(first.workspace, first.loader, first.disk)
 
-    def count_and_export(*given: Any) -> Exported:
+    def count_and_export(*given: Any) -> ExportedModel:
         calls.append(given)
         return export(*given)
 

@@ -21,7 +21,7 @@ from online.models.tower.fake_quantisation import LEAST_WEIGHTS
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.command import format_row
 from online.plugins.export.exporter import (
-    Exported,
+    ExportedModel,
     RestoredVersion,
     build_graph,
     check_kind,
@@ -31,8 +31,8 @@ from online.plugins.export.exporter import (
     unwrap,
 )
 from online.plugins.export.formats import FORMATS, ExportFormat, find_format
-from online.plugins.export.golden import Outputs, Runner, Served, ask_alone, ask_together, draw_instances, measure
-from online.plugins.export.graph import Graph
+from online.plugins.export.golden import Outputs, Runner, ServedModel, ask_alone, ask_together, draw_instances, measure
+from online.plugins.export.graph import ExportGraphBuilder
 from online.plugins.export.inputs import IDS, InputSchema, describe_numbers, tokenizer_file
 from online.plugins.export.kinds import explain_refusal, find_builder
 from online.plugins.export.manifest import METADATA_KEY, PREPROCESSING, describe
@@ -44,11 +44,11 @@ BASE_FORMATS = [form for form in FORMATS.values() if not form.extra]
 
 
 @cache
-def exported(name: str, form: str = "onnx") -> Exported:
+def exported(name: str, form: str = "onnx") -> ExportedModel:
     return export_case(name, form)
 
 
-def export_case(name: str, form: ExportFormat | str = "onnx") -> Exported:
+def export_case(name: str, form: ExportFormat | str = "onnx") -> ExportedModel:
     return export(BY_NAME[name].version(), form if isinstance(form, ExportFormat) else FORMATS[form])
 
 
@@ -207,7 +207,7 @@ def with_model(kind: str, options: dict[str, Any], *examples: Example) -> Restor
     if examples:
         model.learn(examples)
     subject = replace(BY_NAME["slda-vector"].version().subject, kind=kind)
-    return RestoredVersion(subject, options, Served(model, lambda instances: [bytes(each) for each in instances]))
+    return RestoredVersion(subject, options, ServedModel(model, lambda instances: [bytes(each) for each in instances]))
 
 
 def test_a_model_with_all_classes_retired_is_refused() -> None:
@@ -353,6 +353,6 @@ def load_case(case: Case, form: str) -> tuple[AnswerGraph, Runner]:
     version = case.version()
     spec, model, retired = unwrap(version)
     weights = read_encoder(version) if case.reads_texts else None
-    graph = build_graph(spec, model, Graph(FORMATS[form].wide, weights), retired)
+    graph = build_graph(spec, model, ExportGraphBuilder(FORMATS[form].wide, weights), retired)
     description = describe_export(version.subject, spec, graph, FORMATS[form])
     return graph, FORMATS[form].load(FORMATS[form].write(graph, description), description)

@@ -16,7 +16,7 @@ from online.plugins.export.exporter import build_graph, unwrap
 from online.plugins.export.formats import FORMATS
 from online.plugins.export.formats.tensors import run_with_torch
 from online.plugins.export.golden import ask
-from online.plugins.export.graph import Graph
+from online.plugins.export.graph import ExportGraphBuilder
 from online.plugins.export.torch_module import GraphModule, read_program
 from tests.models.synthetic import TOPICS
 from tests.plugins.export.cases import CASES, TEXT_CASES, Case, answer_with, serve
@@ -62,7 +62,7 @@ def test_a_file_gives_the_served_answers(case: Case, format: Any) -> None:
 def test_a_graph_of_float32_alone_gives_the_served_chances(case: Case) -> None:
     """LiteRT has nothing wider. Scores of slda are then computed without what all classes have in common."""
     spec, model, retired = unwrap(case.version())
-    graph = build_graph(spec, model, Graph("float32"), retired)
+    graph = build_graph(spec, model, ExportGraphBuilder("float32"), retired)
     program, instances = read_program(graph.model), case.instances(COUNT)
     found = ask(graph, run_with_torch(GraphModule(program), program), instances)
     for answer, outputs in zip(serve(case, instances), found, strict=True):

@@ -14,7 +14,7 @@ from online.plugins.export import deltas
 from online.plugins.export.deltas import MAX_FILE_BYTES, VersionDeltas, VersionFile, tag_delta
 from online.plugins.export.exporter import build_graph, describe_export, read_encoder, unwrap
 from online.plugins.export.files import KeptExport
-from online.plugins.export.graph import Graph
+from online.plugins.export.graph import ExportGraphBuilder
 from online.plugins.export.learner_files import LearnerFile
 from tests.models.synthetic import texts
 from tests.plugins.export.cases import TEXT, Case
@@ -126,6 +126,6 @@ def write_tensors(version: int) -> bytes:
     examples = texts(20 * version)
     restored = Case("texts", "classifier", TEXT, tuple(examples), texts).version()
     spec, model, retired = unwrap(restored)
-    graph = build_graph(spec, model, Graph(TENSORS.wide, read_encoder(restored)), retired)
+    graph = build_graph(spec, model, ExportGraphBuilder(TENSORS.wide, read_encoder(restored)), retired)
     subject = replace(restored.subject, version=version)
     return TENSORS.write(graph, describe_export(subject, spec, graph, TENSORS))

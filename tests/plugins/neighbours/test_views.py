@@ -3,15 +3,19 @@
 from dataclasses import replace
 
 from online.plugins.neighbours.knn import Knn
-from online.plugins.neighbours.views import ALL, View
+from online.plugins.neighbours.views import ALL, ExampleView
 from tests.models.relabelled import CHANGED_AT, MOVED, VECTOR, count_right, learn_and_tell, relabelled
 
 AFTER = CHANGED_AT + 80
 
 
 def test_a_view_reads_older_examples_in_other_classes_or_not_at_all() -> None:
-    assert [View(5, {"a": "b"}).read(at, label) for at, label in ((4, "a"), (5, "a"), (4, "c"))] == ["b", "a", "c"]
-    assert (View(5).read(4, "a"), View(5).read(5, "a"), ALL.read(0, "a")) == (None, "a", "a")
+    assert [ExampleView(5, {"a": "b"}).read(at, label) for at, label in ((4, "a"), (5, "a"), (4, "c"))] == [
+        "b",
+        "a",
+        "c",
+    ]
+    assert (ExampleView(5).read(4, "a"), ExampleView(5).read(5, "a"), ALL.read(0, "a")) == (None, "a", "a")
 
 
 def test_neighbours_from_before_a_change_vote_for_the_new_classes() -> None:

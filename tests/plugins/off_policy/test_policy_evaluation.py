@@ -13,7 +13,7 @@ from online.errors import BadInput
 from online.evaluation.sources.bad_lines import BadLines
 from online.models import Example, create
 from online.models.ranker.ranker import Ranker
-from online.plugins.off_policy.decisions import Decision, Decisions, DecisionsBuilder, Floats
+from online.plugins.off_policy.decisions import Decisions, DecisionsBuilder, Floats, LoggedChoice
 from online.plugins.off_policy.estimators import WeighedLog, compute_estimates, compute_overlap, compute_terms, weigh
 from online.plugins.off_policy.logged_decisions import CsvColumns, DecisionReadOptions, read_decision_log
 from online.plugins.off_policy.policy_evaluation import Evaluation, EvaluationOptions, PolicyResult, evaluate
@@ -161,15 +161,15 @@ def test_unknown_policies_are_refused(policy: str, message: str) -> None:
         target(policy, build_decisions(ROWS))
 
 
-def too_much(decision: Decision) -> dict[str, float]:
+def too_much(decision: LoggedChoice) -> dict[str, float]:
     return {"a": 1.0, "b": 0.5}
 
 
-def no_dict(decision: Decision) -> list[float]:
+def no_dict(decision: LoggedChoice) -> list[float]:
     return [1.0]
 
 
-def second(decision: Decision) -> dict[str, float]:
+def second(decision: LoggedChoice) -> dict[str, float]:
     return {decision.candidates[1]: 0.9, "somewhere else": 0.1}
 
 
@@ -387,7 +387,7 @@ def test_the_command_reports_invalid_arguments(arguments: tuple[str, ...], messa
     assert process.returncode == 2 and message in process.stderr and "Traceback" not in process.stderr
 
 
-def interrupted(decision: Decision) -> dict[str, float]:
+def interrupted(decision: LoggedChoice) -> dict[str, float]:
     raise KeyboardInterrupt
 
 

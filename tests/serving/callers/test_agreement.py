@@ -5,7 +5,7 @@ from math import comb
 
 import pytest
 
-from online.serving.callers.agreement import Tally, Verdict, is_at_odds, judge, probability_of_at_most
+from online.serving.callers.agreement import AgreementTally, Verdict, is_at_odds, judge, probability_of_at_most
 from online.store.callers.statements import Statement
 
 
@@ -42,6 +42,6 @@ def test_the_tail_of_the_binomial_is_exact(successes: int, trials: int, probabil
 
 
 def test_a_few_disagreements_are_no_reason_to_set_a_caller_apart() -> None:
-    assert not is_at_odds(Tally(5, 0), 0.9)  # too few to judge
-    assert not is_at_odds(Tally(20, 11), 0.9)
-    assert is_at_odds(Tally(20, 4), 0.9)
+    assert not is_at_odds(AgreementTally(5, 0), 0.9)  # too few to judge
+    assert not is_at_odds(AgreementTally(20, 11), 0.9)
+    assert is_at_odds(AgreementTally(20, 4), 0.9)

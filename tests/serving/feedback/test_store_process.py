@@ -31,10 +31,10 @@ from online.serving.processes.store_messages import (
     READY,
     MarkLearned,
     NewFeedback,
-    Outcome,
     RetractFeedback,
     SubmitFeedback,
     Work,
+    WriteOutcome,
     frame,
 )
 from online.serving.processes.store_process import StoreProcess
@@ -167,7 +167,7 @@ def ready_then(act: Callable[[socket.socket], None]) -> Callable[[socket.socket]
         act(channel)
 
     def serve(channel: socket.socket) -> None:
-        channel.sendall(frame(Outcome(READY)))
+        channel.sendall(frame(WriteOutcome(READY)))
         threading.Thread(target=wait_and_act, args=(channel,), daemon=True).start()
 
     return serve

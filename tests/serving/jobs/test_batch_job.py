@@ -15,7 +15,7 @@ import zstandard
 
 from online.errors import BadInput, Conflict, NotFound, OnlineError, Unavailable
 from online.io.wakeup import Wakeup
-from online.models import Example, Part, create, input_options
+from online.models import Example, StatePart, create, input_options
 from online.models.encoders.factory import create_encoder
 from online.serving.answers import render_answer
 from online.serving.jobs.batch_job import BATCH_ROWS, BatchJob, JobSpec, pin_version, unpin_version
@@ -45,7 +45,7 @@ class Scene:
 
     def publish(self, version: int) -> None:
         manifest = Manifest("m", version, None, version, "2026-01-01T00:00:00+00:00", "s", "", "e", "r", False)
-        self.snapshots.publisher.publish({"w": Part({"w": np.array([version])}, serving=True)}, manifest)
+        self.snapshots.publisher.publish({"w": StatePart({"w": np.array([version])}, serving=True)}, manifest)
 
     def write(self, name: str, content: bytes) -> Path:
         (self.folder / name).write_bytes(content)

@@ -13,7 +13,7 @@ import pytest
 
 from online.cli.access.stopped_service import learn_everything
 from online.evaluation.replay.candidate_specs import CandidateSpec
-from online.evaluation.replay.replay import Span
+from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.runs import replay_one
 from online.evaluation.reports.model_report import write_model_report
 from online.evaluation.reports.replay_table import describe_report
@@ -145,7 +145,7 @@ def test_a_replay_says_from_which_offset_on_contents_exist(scene: ExpiryScene, t
     log = tmp_path / "log.jsonl"
     LogExport(scene.workspace, spec).write(log, lambda done, total: None)
     source = open_source(str(log))
-    results, _ = replay_one(source, CandidateSpec("classifier", name="c"), Span(), 0.0, lambda share, count: None)
+    results, _ = replay_one(source, CandidateSpec("classifier", name="c"), ScoredSpan(), 0.0, lambda share, count: None)
     report = results[0].report
     assert report is not None and report.contents_from == 16 and report.examples == 5
     assert any("contents exist from offset 16 on" in line for line in describe_report(report, named=False))

@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from online.errors import BadInput, TooLarge
-from online.serving.jobs.batch_rows import DirectReader, Row, RowsRequest
+from online.serving.jobs.batch_rows import BatchRow, DirectReader, RowsRequest
 from online.serving.jobs.row_process import ProcessReader
 from online.serving.processes.time_limit import limited_time
 from online.settings import Settings
@@ -24,7 +24,7 @@ def start_children_preloaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", launcher())
 
 
-def read(path: Path, input: str, settings: Settings) -> list[Row]:
+def read(path: Path, input: str, settings: Settings) -> list[BatchRow]:
     request = RowsRequest(path, path.suffix.removeprefix("."), "", input)
     return [*ProcessReader(settings).read(request, lambda: None)]
 

@@ -22,7 +22,7 @@ from online.schemas.events import Event
 from online.scoring.class_score import ClassScore
 from online.scoring.number_score import NumberScore
 from online.scoring.prequential import Curve, names_right_answer
-from online.serving.monitoring.curve import FORMAT, REMEMBERED, Counts, CurveKeeper, per_minute
+from online.serving.monitoring.curve import FORMAT, REMEMBERED, CurveCounts, CurveKeeper, per_minute
 from online.settings import ModelSettings, Settings
 from online.state.workspace import Workspace
 from online.store import Store
@@ -134,9 +134,9 @@ def create_keeper(workspace: Workspace, numbers: bool = False) -> CurveKeeper:
     return CurveKeeper("m", numbers, workspace.store, lambda *_, **__: None)
 
 
-def count_all(keeper: CurveKeeper) -> Counts:
-    async def read_counts() -> Counts:
-        counts: Counts = await keeper.summarize(lambda counts: counts, patience_s=60)
+def count_all(keeper: CurveKeeper) -> CurveCounts:
+    async def read_counts() -> CurveCounts:
+        counts: CurveCounts = await keeper.summarize(lambda counts: counts, patience_s=60)
         return counts
 
     return asyncio.run(read_counts())
@@ -229,7 +229,7 @@ def test_counts_are_the_same_after_any_number_of_restarts(workspace: Workspace) 
 
 def fresh_keeper(workspace: Workspace) -> CurveKeeper:
     keeper = create_keeper(workspace)
-    keeper.counts = Counts(numbers=False)
+    keeper.counts = CurveCounts(numbers=False)
     return keeper
 
 
@@ -240,7 +240,7 @@ def test_the_number_of_a_judged_answer_is_exact_at_every_offset_also_after_resta
         count_all(keeper)
         asyncio.run(keeper.stop())
         keeper = create_keeper(workspace)
-    counts, one_by_one = count_all(keeper), Counts(numbers=False)
+    counts, one_by_one = count_all(keeper), CurveCounts(numbers=False)
     expected = {0: 0}
     for offset in range(1, log.head + 1):
         rows = workspace.store.read(partial(load_outcomes, model="m", after=offset - 1, until=offset))
@@ -251,7 +251,7 @@ def test_the_number_of_a_judged_answer_is_exact_at_every_offset_also_after_resta
     assert counts.judged_until([log.head + 1, 5, 10**15]) == {log.head + 1: None, 5: expected[5], 10**15: None}
 
 
-def save_without_numbers(workspace: Workspace, counts: Counts) -> None:
+def save_without_numbers(workspace: Workspace, counts: CurveCounts) -> None:
     """Save counts as a release did that kept no numbers of judged answers."""
     kept = {name: value for name, value in json.loads(counts.to_json()).items() if name != "judged"}
     workspace.store.submit(lambda connection: save_counts(connection, "m", FORMAT, json.dumps(kept))).result()
@@ -301,16 +301,16 @@ def test_a_failed_count_continues_from_the_last_stored_counts(
 ) -> None:
     Log(workspace.store, seed=5, lag=10).grow(700)
     keeper = create_keeper(workspace)
-    take = Counts.take
+    take = CurveCounts.take
 
-    def broken(counts: Counts, rows: list[dict[str, Any]], until: int) -> None:
+    def broken(counts: CurveCounts, rows: list[dict[str, Any]], until: int) -> None:
         take(counts, rows[:100], until)
         raise RuntimeError("half way")
 
-    monkeypatch.setattr(Counts, "take", broken)
+    monkeypatch.setattr(CurveCounts, "take", broken)
     with pytest.raises(RuntimeError):
         count_all(keeper)
-    monkeypatch.setattr(Counts, "take", take)
+    monkeypatch.setattr(CurveCounts, "take", take)
     assert count_all(keeper).to_json() == count_all(create_keeper(workspace)).to_json()
 
 
@@ -321,7 +321,7 @@ def test_the_rate_covers_the_last_minute_or_the_remembered_events() -> None:
 
 
 def times(now: datetime, *ages_s: float) -> Any:
-    return Counts(numbers=False).times.__class__((now - timedelta(seconds=age)).isoformat() for age in ages_s)
+    return CurveCounts(numbers=False).times.__class__((now - timedelta(seconds=age)).isoformat() for age in ages_s)
 
 
 def test_the_curve_counts_new_feedback(service: Service) -> None:

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from online.serving.live import LiveModel
-from online.serving.monitoring.standstill import Position, StandstillWatch
-from online.snapshots.progress import Progress, ProgressWriter, read_progress
+from online.serving.monitoring.standstill import LearningPosition, StandstillWatch
+from online.snapshots.progress import LearningProgress, ProgressWriter, read_progress
 
 AFTER_S = 60.0
 
@@ -35,11 +35,11 @@ class Scene:
         for turn in range(times):
             self.now += 10
             made = (
-                Progress(progress[0], progress[1] + turn * (progress[2] if progress[2:] else 0))
+                LearningProgress(progress[0], progress[1] + turn * (progress[2] if progress[2:] else 0))
                 if progress
-                else Progress()
+                else LearningProgress()
             )
-            self.watch.observe(Position(head, learned_until, made, is_frozen))
+            self.watch.observe(LearningPosition(head, learned_until, made, is_frozen))
             found.append(self.watch.stood_s)
         return found
 
@@ -94,10 +94,10 @@ def test_a_log_that_went_back_in_time_begins_again(scene: Scene) -> None:
 def test_a_learner_writes_its_progress_at_most_once_a_second(tmp_path: Path) -> None:
     times: Iterator[float] = iter([0.0, 0.4, 0.9, 1.1, 1.2])
     writer = ProgressWriter(tmp_path, lambda: next(times))
-    assert read_progress(tmp_path) == Progress()
+    assert read_progress(tmp_path) == LearningProgress()
     for expected in (0, 0, 30, 30):
         writer.add(10)
         assert read_progress(tmp_path).learned == expected
     assert read_progress(tmp_path).run == writer.run
     (tmp_path / "progress").write_text("?")
-    assert read_progress(tmp_path) == Progress()
+    assert read_progress(tmp_path) == LearningProgress()

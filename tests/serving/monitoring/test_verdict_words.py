@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from online.scoring.falls import Decline, Fall, GuesserLead
-from online.scoring.recent_outcomes import Stretch
-from online.scoring.verdict import DriftNews, Facts, assess
+from online.scoring.recent_outcomes import OutcomeSpan
+from online.scoring.verdict import DriftSummary, VerdictInputs, assess
 from online.serving.monitoring.verdict_words import word_reason, word_verdict
 from tests.scoring.test_verdict import DECLINE, FALL, SOUND
 
 ROLLED_BACK = replace(SOUND, newest=12, previous=11, held_until=950)
-SINCE = Stretch(30, 29 / 30, 980)
+SINCE = OutcomeSpan(30, 29 / 30, 980)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ SINCE = Stretch(30, 29 / 30, 980)
             "Needs attention: accuracy of the last 100 answers fell from 94 % to 3 % after event 900.",
         ),
         (
-            replace(SOUND, numbers=True, fall=Fall(40, Stretch(100, 0.25), Stretch(50, 3.75))),
+            replace(SOUND, numbers=True, fall=Fall(40, OutcomeSpan(100, 0.25), OutcomeSpan(50, 3.75))),
             "Needs attention: the mean error of the last 50 answers rose from 0.25 to 3.75 after event 40.",
         ),
         (
@@ -31,7 +31,7 @@ SINCE = Stretch(30, 29 / 30, 980)
             "Good, but falling: 82 % of the last 100 judged answers were right, 91 % of the 500 before.",
         ),
         (
-            replace(SOUND, numbers=True, decline=Decline(Stretch(200, 1.25), Stretch(100, 2.5))),
+            replace(SOUND, numbers=True, decline=Decline(OutcomeSpan(200, 1.25), OutcomeSpan(100, 2.5))),
             "Good, but with growing errors: the mean error of the last 100 answers is 2.5, of the 200 before 1.25.",
         ),
         (ROLLED_BACK, "Good: 94 % of the last 100 judged answers of version 9 and older ones were right."),
@@ -44,26 +44,26 @@ SINCE = Stretch(30, 29 / 30, 980)
             "Recovering: 29 of the 30 answers judged since the roll back were right.",
         ),
         (
-            replace(SOUND, numbers=True, recovery=Stretch(30, 0.25)),
+            replace(SOUND, numbers=True, recovery=OutcomeSpan(30, 0.25)),
             "Recovering: the mean error of the 30 answers judged since the roll back is 0.25.",
         ),
         (replace(SOUND, rated=3, recent=None, learner="stopped"), "Not learning: the learner does not run."),
         (
-            Facts(),
+            VerdictInputs(),
             "Cannot judge yet: a verdict needs 30 judged answers to requests, and there are 0 so far.",
         ),
     ],
 )
-def test_the_verdict_says_its_status_and_the_reason_that_decides(facts: Facts, sentence: str) -> None:
+def test_the_verdict_says_its_status_and_the_reason_that_decides(facts: VerdictInputs, sentence: str) -> None:
     assert word_verdict(assess(facts), facts) == sentence
 
 
 @pytest.mark.parametrize("numbers", [False, True])
 def test_every_reason_has_a_sentence(numbers: bool) -> None:
-    drift = DriftNews(700, 750, "loss", 3)
-    worst = Facts(
+    drift = DriftSummary(700, 750, "loss", 3)
+    worst = VerdictInputs(
         numbers=numbers,
-        recent=Stretch(100, 0.94, 900),
+        recent=OutcomeSpan(100, 0.94, 900),
         rated=12,
         fall=FALL,
         lead=GuesserLead("no_change", 200, 0.4, 0.7),
@@ -86,7 +86,7 @@ def test_every_reason_has_a_sentence(numbers: bool) -> None:
         missing_until=100,
     )
     milder = replace(worst, learner="stopped", quarantine_since=None, frozen_since="2026-01-01", refused=80)
-    over = DriftNews(8_700, 8_750, "loss", 3, is_over=True)
+    over = DriftSummary(8_700, 8_750, "loss", 3, is_over=True)
     others = replace(milder, fall=None, decline=DECLINE, drift=over, counted_until=0, head=9_000)
     recovering = replace(worst, recovery=SINCE, since_held=SINCE, drift=replace(drift, what="features"))
     for facts in (worst, milder, others, recovering):
@@ -97,5 +97,5 @@ def test_every_reason_has_a_sentence(numbers: bool) -> None:
 def test_a_roll_back_says_how_good_the_answers_since_are() -> None:
     (reason,) = assess(facts := replace(ROLLED_BACK, since_held=SINCE)).reasons
     assert word_reason(reason, facts).endswith("; 29 of the 30 answers judged since were right")
-    (reason,) = assess(facts := replace(ROLLED_BACK, numbers=True, since_held=Stretch(30, 0.25, 980))).reasons
+    (reason,) = assess(facts := replace(ROLLED_BACK, numbers=True, since_held=OutcomeSpan(30, 0.25, 980))).reasons
     assert word_reason(reason, facts).endswith("; the mean error of the 30 answers judged since is 0.25")

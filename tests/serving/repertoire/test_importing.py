@@ -11,11 +11,11 @@ from openpyxl import Workbook
 from online.errors import BadInput
 from online.schemas.replies import LineErrorCode, NewReply, ReplyLine, SharedExample
 from online.serving.repertoire.importing import (
-    Change,
     Format,
-    LineError,
-    Plan,
+    ImportLineError,
+    ImportPlan,
     PlannedLine,
+    ReplyChange,
     parse_file,
     write_file,
 )
@@ -38,7 +38,7 @@ def new_ids() -> Iterator[str]:
 def plan_lines(*lines: dict[str, object], examples: tuple[tuple[str, str], ...] = ()) -> list[PlannedLine]:
     """Plan the lines for a repertoire of two replies, one of them retired."""
     data = "\n".join(json.dumps(line) for line in lines).encode()
-    return Plan([row("hours", HOURS), row("renew", RENEW, active=False)], examples, new_ids(), 100).plan(
+    return ImportPlan([row("hours", HOURS), row("renew", RENEW, active=False)], examples, new_ids(), 100).plan(
         parse_file(data, "jsonl").lines
     )
 
@@ -72,14 +72,16 @@ def test_invalid_lines_of_a_jsonl_are_reported_by_number_and_the_others_are_read
 
 def test_the_error_of_a_line_has_no_prefix_of_the_validator() -> None:
     (line,) = parse_file(b'{"id": "..", "text": "two"}', "jsonl").lines
-    assert line.error == LineError("not_id", "id: '.' and '..' are not valid ids", "id")
+    assert line.error == ImportLineError("not_id", "id: '.' and '..' are not valid ids", "id")
 
 
 def test_usual_mistakes_in_a_line_are_told_without_the_words_of_a_parser() -> None:
     data = b'{"text": 3}\n{"text": "Hi", "examples": ["When?", 4]}\nWe open at nine.\n'
     number, entry, prose = parse_file(data, "jsonl").lines
-    assert number.error == LineError("not_text", '"text" must be text in quotation marks', "text")
-    assert entry.error == LineError("not_text", '"examples, entry 2" must be text in quotation marks', "examples", 2)
+    assert number.error == ImportLineError("not_text", '"text" must be text in quotation marks', "text")
+    assert entry.error == ImportLineError(
+        "not_text", '"examples, entry 2" must be text in quotation marks', "examples", 2
+    )
     assert prose.number == 3 and prose.error is not None and prose.error.code == "not_json"
     assert prose.error.message.startswith('it is not JSON: a line looks like {"text": ')
 
@@ -103,7 +105,7 @@ def test_an_error_has_a_code_and_the_field_beside_its_sentence(
     line: str, code: LineErrorCode, field: str | None, message: str
 ) -> None:
     (parsed,) = parse_file(line.encode(), "jsonl").lines
-    assert parsed.error == LineError(code, message, field)
+    assert parsed.error == ImportLineError(code, message, field)
 
 
 def test_a_csv_has_one_example_per_line_of_a_cell() -> None:
@@ -117,8 +119,8 @@ def test_invalid_rows_of_a_csv_are_reported_by_their_first_line() -> None:
     lines = parse_file(b'id,text,active\na,"one\ntwo",true\nb\nc,three,perhaps\n', "csv").lines
     assert [(line.number, line.error) for line in lines] == [
         (2, None),
-        (4, LineError("cell_count", "it has 1 cells where the header names 3", about="3")),
-        (5, LineError("not_boolean", '"active" must be true or false', "active")),
+        (4, ImportLineError("cell_count", "it has 1 cells where the header names 3", about="3")),
+        (5, ImportLineError("not_boolean", '"active" must be true or false', "active")),
     ]
 
 
@@ -203,26 +205,26 @@ def test_a_written_file_reads_back_equal_and_has_no_formulas(format: Format) -> 
 def test_an_unknown_text_is_a_new_reply() -> None:
     line = plan_line({"text": " The cafe  is upstairs. ", "examples": ["Coffee?", " coffee? ", ""]})
     assert line.does == ("new",) and line.error is None
-    assert line.change == Change("new1", "The cafe is upstairs.", ("Coffee?",), new=True)
+    assert line.change == ReplyChange("new1", "The cafe is upstairs.", ("Coffee?",), new=True)
 
 
 def test_a_known_id_with_another_text_is_reworded() -> None:
     line = plan_line({"id": "hours", "text": "We open at ten."})
     assert line.does == ("reworded",) and line.was == HOURS
-    assert line.change == Change("hours", "We open at ten.")
+    assert line.change == ReplyChange("hours", "We open at ten.")
 
 
 def test_a_known_text_gets_only_new_examples() -> None:
     lines = plan_lines(
         {"text": HOURS.upper(), "examples": ["When?", "At what time?"]}, examples=(("hours", "when?"), ("renew", "At"))
     )
-    assert lines[0].does == ("examples",) and lines[0].change == Change("hours", None, ("At what time?",))
+    assert lines[0].does == ("examples",) and lines[0].change == ReplyChange("hours", None, ("At what time?",))
 
 
 def test_a_retired_reply_is_restored_and_an_active_one_is_retired() -> None:
     restored, retired = plan_lines({"id": "renew", "text": RENEW}, {"id": "hours", "text": HOURS, "active": False})
-    assert restored.does == ("restored",) and restored.change == Change("renew", active=True)
-    assert retired.does == ("retired",) and retired.change == Change("hours", active=False)
+    assert restored.does == ("restored",) and restored.change == ReplyChange("renew", active=True)
+    assert retired.does == ("retired",) and retired.change == ReplyChange("hours", active=False)
 
 
 def test_a_line_equal_to_its_reply_changes_nothing() -> None:
@@ -239,23 +241,23 @@ def test_each_line_sees_the_changes_of_the_lines_before() -> None:
         {"text": HOURS},
     )
     assert [line.does for line in lines] == [("new",), ("examples",), (), ("reworded",), ("new",)]
-    clash = LineError("second_text", "line 1 gives the same id another text", "text", about="1")
+    clash = ImportLineError("second_text", "line 1 gives the same id another text", "text", about="1")
     assert lines[1].id == "cafe" and lines[2].error == clash
 
 
 @pytest.mark.parametrize(
     ("line", "error"),
     [
-        ({"text": "  "}, LineError("no_text", "a reply needs a text", "text")),
-        ({"text": "x" * 101}, LineError("too_long", TOO_LONG, "text", about="100")),
-        ({"text": "x", "examples": ["y", "y" * 101]}, LineError("too_long", TOO_LONG, "examples", 2, "100")),
+        ({"text": "  "}, ImportLineError("no_text", "a reply needs a text", "text")),
+        ({"text": "x" * 101}, ImportLineError("too_long", TOO_LONG, "text", about="100")),
+        ({"text": "x", "examples": ["y", "y" * 101]}, ImportLineError("too_long", TOO_LONG, "examples", 2, "100")),
         (
             {"id": "hours", "text": RENEW},
-            LineError("text_taken", "another reply has this text already: renew", "text", about="renew"),
+            ImportLineError("text_taken", "another reply has this text already: renew", "text", about="renew"),
         ),
     ],
 )
-def test_an_invalid_line_has_an_error_and_changes_nothing(line: dict[str, object], error: LineError) -> None:
+def test_an_invalid_line_has_an_error_and_changes_nothing(line: dict[str, object], error: ImportLineError) -> None:
     planned = plan_line(line)
     assert planned.error == error and planned.change is None
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from online.models.encoders.text import TEXT_WIDTH
-from online.serving.repertoire.unanswered import Question, cluster_questions, collect_questions
+from online.serving.repertoire.unanswered import RepeatedQuestion, cluster_questions, collect_questions
 from tests.api.rest.test_predict import give, predict
 from tests.conftest import REPERTOIRE, config
 from tests.support import Service, replay_json, run_online
@@ -243,10 +243,10 @@ def test_unanswered_questions_are_clustered_until_a_reply_is_taught(chat: Servic
     assert "telescope" not in remaining.lower() and "Misty" in remaining
 
 
-def question(text: str, degrees: float, times: int = 1) -> Question:
+def question(text: str, degrees: float, times: int = 1) -> RepeatedQuestion:
     features = np.zeros(TEXT_WIDTH)
     features[:2] = 127 * np.array([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))])
-    return Question(text, np.rint(features).astype(np.int8).tobytes(), "", [f"{text}{n}" for n in range(times)])
+    return RepeatedQuestion(text, np.rint(features).astype(np.int8).tobytes(), "", [f"{text}{n}" for n in range(times)])
 
 
 def test_questions_are_clustered_by_their_centres_and_sorted_by_their_number() -> None:

@@ -10,14 +10,14 @@ from online.errors import BadInput
 from online.store import Store
 from online.store.conversations.conversations import (
     CONVERSATIONS,
-    Place,
+    ListPosition,
     add_turns,
     change_conversation,
     load_conversations,
     load_turns,
 )
 from online.store.conversations.shares import load_shared, share_conversation
-from online.store.conversations.turns import TURNS, Turn, find_parents, load_questions, trace_branch
+from online.store.conversations.turns import TURNS, RequestedTurn, find_parents, load_questions, trace_branch
 from online.store.deletion.expired_events import delete_predictions
 from online.store.deletion.retention import prune_predictions
 from online.store.predictions import add_predictions
@@ -29,7 +29,7 @@ def add(connection: Connection, id: str, after: str | None = None, conversation:
     answered = {"input": f'"{id[:2]}"', "features": b"", "choice": "a", "propensity": 1.0, "candidates": "[]"}
     row = {**fields, **answered, "created_at": f"2026-01-{id[:2]}T12:00:00"}
     add_predictions(connection, [row])
-    turn = Turn(conversation, f"title of {conversation}", (exclude,) if exclude else (), after)
+    turn = RequestedTurn(conversation, f"title of {conversation}", (exclude,) if exclude else (), after)
     add_turns(connection, "m", [{**row, "turn": turn}])
 
 
@@ -94,7 +94,7 @@ def test_conversations_of_one_instant_are_listed_once_each(store: Store) -> None
     for _ in range(5):
         [row] = store.read(partial(load_conversations, model="m", user="ada", limit=1, after=place))
         listed.append(row["id"])
-        place = Place(row["pinned"], row["updated_at"], row["id"])
+        place = ListPosition(row["pinned"], row["updated_at"], row["id"])
     assert listed == ["c11", "c13", "c10", "c12", "c14"]
     assert store.read(lambda connection: load_conversations(connection, "m", "ada", "TITLE of c1", 2))[1]["id"] == "c13"
 

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, func, select
 
 from online.store import Store
 from online.store.conversations.conversations import CONVERSATIONS, add_turns
-from online.store.conversations.turns import TURNS, Turn
+from online.store.conversations.turns import TURNS, RequestedTurn
 from online.store.deletion.retention import measure_predictions, prune_conversations, prune_oldest, prune_predictions
 from online.store.external_messages import MESSAGES, add_message
 from online.store.feedback import FeedbackRow, add_feedback
@@ -53,7 +53,7 @@ def test_old_predictions_without_feedback_are_deleted_with_all_that_refers_to_th
 
     def fill(connection: Connection) -> None:
         add_predictions(connection, rows)
-        add_turns(connection, "m", [{**each, "turn": Turn("c", "hello", ())} for each in rows])
+        add_turns(connection, "m", [{**each, "turn": RequestedTurn("c", "hello", ())} for each in rows])
         add_message(connection, "m", rows[0]["id"], "message")
         shadows = [ShadowAnswerRow(prediction_id=each["id"], model="m", version=1, choice="a") for each in rows]
         add_shadow_answers(connection, shadows)
@@ -104,7 +104,11 @@ def test_an_old_conversation_is_deleted_as_its_user_would(store: Store) -> None:
 
     def fill(connection: Connection) -> None:
         add_predictions(connection, [old, new])
-        add_turns(connection, "m", [{**old, "turn": Turn("old", "hello", ())}, {**new, "turn": Turn("new", "x", ())}])
+        add_turns(
+            connection,
+            "m",
+            [{**old, "turn": RequestedTurn("old", "hello", ())}, {**new, "turn": RequestedTurn("new", "x", ())}],
+        )
         connection.execute(CONVERSATIONS.update().where(CONVERSATIONS.c.id == "old").values(updated_at=day(1)))
 
     store.submit(fill).result()

@@ -12,7 +12,15 @@ from online.store.database.values import now
 from online.store.events import append_events, build_retraction, read_events
 from online.store.feedback import add_feedback
 from online.store.repertoire.examples import load_examples
-from online.store.repertoire.listing import Key, ListedReply, ReplyCounts, ReplyQuery, Sort, count_listed, list_replies
+from online.store.repertoire.listing import (
+    Key,
+    ListedReply,
+    RepertoireCounts,
+    ReplyQuery,
+    Sort,
+    count_listed,
+    list_replies,
+)
 from online.store.repertoire.replies import (
     add_reply,
     load_dated_examples,
@@ -153,11 +161,11 @@ def test_every_order_has_all_of_many_equal_replies_once(store: Store) -> None:
 
 def test_replies_are_counted_by_what_is_shown_and_by_what_is_found(filled: Store) -> None:
     count = partial(filled.read, partial(count_listed, model="m", query=ReplyQuery("where", "given")))
-    assert count() == ReplyCounts(all=4, given=3, retired=1, never_right=2, found=1)
+    assert count() == RepertoireCounts(all=4, given=3, retired=1, never_right=2, found=1)
     assert find(filled, show="given") == ["hours", "print", "wifi"] and find(filled, show="retired") == ["skis"]
     assert find(filled, show="never_right") == ["print", "wifi"]
     empty = filled.read(partial(count_listed, model="unknown", query=ReplyQuery()))
-    assert empty == ReplyCounts(0, 0, 0, 0, 0)
+    assert empty == RepertoireCounts(0, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(

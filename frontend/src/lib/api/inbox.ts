@@ -1,7 +1,7 @@
 /* The requests of the inbox. */
 
 import { call } from '../http';
-import type { Candidate, Decided, DecideRequest, InboxAnswer, InboxCount, RankerPrediction } from '../schema';
+import type { Candidate, DecideAnswer, DecideRequest, InboxAnswer, InboxCount, RankerPrediction } from '../schema';
 import { createApi, pathOf } from './model';
 import { findReplies } from './repertoire';
 
@@ -23,7 +23,7 @@ export function createInboxApi(name: string) {
     events: own.events,
     inbox: (query: InboxQuery) => call<InboxAnswer>('GET', `${model}/inbox?${new URLSearchParams({ ...query })}`),
     count: () => call<InboxCount>('GET', `${model}/inbox:count`),
-    decide: (request: DecideRequest) => call<Decided>('POST', `${model}/inbox:decide`, request),
+    decide: (request: DecideRequest) => call<DecideAnswer>('POST', `${model}/inbox:decide`, request),
     undo: (decision: string) => call('POST', `${model}/inbox:undo`, { decision }),
     assign: (ids: string[], assignee: string | null) => call('POST', `${model}/inbox:assign`, { ids, assignee }),
     /** The first replies with these words that are given. */

@@ -2,7 +2,7 @@
 
 import { call } from '../http';
 import type {
-  Decided,
+  DecideAnswer,
   EditReply,
   ImportAnswer,
   NewReply,
@@ -56,7 +56,7 @@ export function createRepertoireApi(name: string) {
       return call<ImportAnswer>('POST', `${model}/replies:import?${query}`, file);
     },
     /** Let questions that need no reply stay away. predictions: one of each question at least. */
-    dismiss: (predictions: string[]) => call<Decided>('POST', `${model}/unanswered:dismiss`, { predictions }),
+    dismiss: (predictions: string[]) => call<DecideAnswer>('POST', `${model}/unanswered:dismiss`, { predictions }),
     undoDismissal: (decision: string) => call('POST', `${model}/inbox:undo`, { decision }),
     /** The URL of the repertoire as a file. */
     exportOf: (format: FileFormat) => `${model}/replies:export?${new URLSearchParams({ format })}`,

@@ -1,7 +1,7 @@
 /* The words for how far a replay, a report or an upload is. */
 
 import { t } from '../messages';
-import type { Progress } from '../schema';
+import type { ReportProgress } from '../schema';
 import { count, percent } from '../ui/wording';
 
 const WAITING = 'waiting for its turn';
@@ -19,7 +19,7 @@ export function describeTime(seconds: number): string {
 }
 
 /** "Replaying · 4,200 of about 10,000 events · 850 per second · about 10 seconds left" */
-export function describeProgress({ what, ahead, done, total, per_second, left_s }: Progress) {
+export function describeProgress({ what, ahead, done, total, per_second, left_s }: ReportProgress) {
   const { progress } = t.reports;
   if (what === WAITING) return progress.waiting(ahead ?? 0);
   const words = [progress.steps[what] ?? what];

@@ -19,9 +19,9 @@ from online.errors import BadInput
 from online.models.encoders.follow_ups import read_text
 from online.schemas.access.callers import Caller
 from online.schemas.access.inbox import (
-    Assigned,
+    AssignAnswer,
     AssignRequest,
-    Decided,
+    DecideAnswer,
     DecideRequest,
     DismissRequest,
     InboxAddition,
@@ -31,13 +31,13 @@ from online.schemas.access.inbox import (
     InboxGroup,
     InboxItem,
     InboxQuestion,
-    Undone,
+    UndoAnswer,
     UndoRequest,
 )
 from online.schemas.events import is_positive
 from online.schemas.predict import ReplyRef
 from online.serving.inbox.additions import Addition
-from online.serving.inbox.groups import LISTED, Content, Group, question_of, read_content, without_long_instance
+from online.serving.inbox.groups import LISTED, Content, ItemGroup, question_of, read_content, without_long_instance
 from online.serving.inbox.reading import DecisionView, NamedReplies
 from online.serving.model_runtime import ModelRuntime
 from online.store.callers.api_keys import load_keys
@@ -124,7 +124,7 @@ async def count_inbox(model: ModelDep, caller: CallerDep) -> Response:
     "/v1/models/{model}/inbox:decide",
     "curate",
     status_code=202,
-    response_model=Decided,
+    response_model=DecideAnswer,
     body=DecideRequest,
 )
 async def decide(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
@@ -136,7 +136,7 @@ async def decide(request: Request, model: ModelDep, runtime: RuntimeDep, caller:
     return json_response(decided.model_dump(), 202, live_headers(model))
 
 
-@router.post("/v1/models/{model}/inbox:undo", "curate", status_code=202, response_model=Undone, body=UndoRequest)
+@router.post("/v1/models/{model}/inbox:undo", "curate", status_code=202, response_model=UndoAnswer, body=UndoRequest)
 async def undo(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Take a decision back, exactly: its items are open again. A repeated call changes nothing.
 
@@ -149,7 +149,7 @@ async def undo(request: Request, model: ModelDep, runtime: RuntimeDep, caller: C
     return json_response(undone.model_dump(), 202, live_headers(model))
 
 
-@router.post("/v1/models/{model}/inbox:assign", "curate", response_model=Assigned, body=AssignRequest)
+@router.post("/v1/models/{model}/inbox:assign", "curate", response_model=AssignAnswer, body=AssignRequest)
 async def assign(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Let a caller look after items. Items that are not open any more are passed over."""
     body = await read_body_as(request, AssignRequest, runtime.settings)
@@ -158,14 +158,14 @@ async def assign(request: Request, model: ModelDep, runtime: RuntimeDep, caller:
         raise BadInput(f"assignee: {assignee!r} is no key with the scope 'curate'; list them with `online keys list`")
     ids = await model.inbox.assign(body, assignee, caller)
     await record(runtime, caller, "inbox_assign", model.spec.name, items=len(ids), assigned=assignee is not None)
-    return json_response(Assigned(ids=ids, assignee=assignee).model_dump(), headers=live_headers(model))
+    return json_response(AssignAnswer(ids=ids, assignee=assignee).model_dump(), headers=live_headers(model))
 
 
 @router.post(
     "/v1/models/{model}/unanswered:dismiss",
     "curate",
     status_code=202,
-    response_model=Decided,
+    response_model=DecideAnswer,
     body=DismissRequest,
 )
 async def dismiss(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
@@ -187,7 +187,7 @@ async def list_curators(model: ModelRuntime) -> list[str]:
     return sorted(f"key:{key.name}" for key in keys if key.model_list is None or model.spec.name in key.model_list)
 
 
-def is_wanted(group: Group, assignee: str | None, caller: Caller) -> bool:
+def is_wanted(group: ItemGroup, assignee: str | None, caller: Caller) -> bool:
     if assignee is None:
         return True
     wanted = {NOBODY: None, ME: caller.id}.get(assignee, assignee)
@@ -215,7 +215,7 @@ def describer(model: ModelRuntime, named: NamedReplies) -> Describe:
     return partial(describe_item, named=named) if model.inbox.has_repertoire else describe_example
 
 
-def describe_group(group: Group, describe: Describe) -> InboxGroup:
+def describe_group(group: ItemGroup, describe: Describe) -> InboxGroup:
     return InboxGroup(
         id=group.id,
         label=group.label,

@@ -49,7 +49,7 @@ class NumberFormatter(Formatter):
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class LanguageWords:
     """The words of a language."""
 
     language: Language
@@ -100,5 +100,5 @@ class Words:
         return at.strftime(MOMENTS[self.language])
 
 
-IN_ENGLISH = Words("en")
-ALL_WORDS = tuple(map(Words, TABLES))
+IN_ENGLISH = LanguageWords("en")
+ALL_WORDS = tuple(map(LanguageWords, TABLES))

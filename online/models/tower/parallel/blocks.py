@@ -19,7 +19,7 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
-from online.models.tower.layout import HEAD_BIAS, HEAD_WEIGHT, Layout
+from online.models.tower.layout import HEAD_BIAS, HEAD_WEIGHT, ParameterLayout
 from online.models.tower.networks import EPSILON, Mlp, Module
 
 MLP_NAMES = {"0.weight": "weight", "0.bias": "bias", "1.weight": "gain", "1.bias": "shift"}
@@ -27,7 +27,7 @@ HEAD_NAMES = {"weight": HEAD_WEIGHT, "bias": HEAD_BIAS}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TensorPlace:
     """The tensor of a layout that a parameter is. block: its layer. name: in the layout."""
 
     block: int
@@ -40,7 +40,7 @@ class Place:
         return tensor.t() if self.transposed else tensor
 
 
-class Block(nn.Module):
+class LayerBlock(nn.Module):
     """One layer of all copies. is_first: its input [B, D] is the same for all copies, not [B, L, ...]."""
 
     def __init__(self, copies: Sequence[nn.Module], is_first: bool) -> None:
@@ -52,18 +52,18 @@ class Block(nn.Module):
         return torch.stack([copy(own) for copy, own in zip(self.copies, inputs, strict=True)], 1)
 
 
-def build_blocks(layout: Layout, copies: int) -> nn.Sequential:
+def build_blocks(layout: ParameterLayout, copies: int) -> nn.Sequential:
     """The layers and the head of `copies` copies, without memory: parameters are on the device `meta`."""
     layers = [*(layer for layer, _ in network_layers(layout)), head_layer(layout)]
-    blocks = [Block([deepcopy(layer) for _ in range(copies)], at == 0) for at, layer in enumerate(layers)]
+    blocks = [LayerBlock([deepcopy(layer) for _ in range(copies)], at == 0) for at, layer in enumerate(layers)]
     return nn.Sequential(*blocks).eval().requires_grad_(True)  # a stack trains all parameters of a network
 
 
-def head_layer(layout: Layout) -> nn.Module:
+def head_layer(layout: ParameterLayout) -> nn.Module:
     return nn.Linear(layout.network.width, layout.labels, device="meta")
 
 
-def network_layers(layout: Layout) -> list[tuple[nn.Module, dict[str, str]]]:
+def network_layers(layout: ParameterLayout) -> list[tuple[nn.Module, dict[str, str]]]:
     """The layers of one copy, each with the layout's names of its parameters.
 
     A module of the user is split into the children of a Sequential; any other module is one layer.
@@ -94,22 +94,22 @@ def own_names(module: nn.Module, prefix: str) -> dict[str, str]:
     return {name: prefix + name for name, _ in module.named_parameters()}
 
 
-def named_places(layout: Layout, copies: int) -> dict[str, Place]:
+def named_places(layout: ParameterLayout, copies: int) -> dict[str, TensorPlace]:
     """Where each parameter of `build_blocks` lies in the layout, by the parameter's name."""
     return {f"{place.block}.copies.{place.copy}.{own}": place for own, place in _places(layout, copies)}
 
 
-def _places(layout: Layout, copies: int) -> Iterator[tuple[str, Place]]:
+def _places(layout: ParameterLayout, copies: int) -> Iterator[tuple[str, TensorPlace]]:
     is_mlp = isinstance(layout.network, Mlp)
     layers = [names for _, names in network_layers(layout)]
     for block, names in enumerate((*layers, HEAD_NAMES)):
         is_ours = is_mlp or names is HEAD_NAMES  # its matrices are [in, out] in the layout
         for copy in range(copies):
             for own, name in names.items():
-                yield own, Place(block, copy, name, is_ours and len(layout.shapes[name]) == 2)
+                yield own, TensorPlace(block, copy, name, is_ours and len(layout.shapes[name]) == 2)
 
 
-def block_sizes(layout: Layout) -> list[int]:
+def block_sizes(layout: ParameterLayout) -> list[int]:
     """The parameters of one copy in each block."""
     sizes = dict(zip(layout.shapes, layout.sizes, strict=True))
     layers = [names.values() for _, names in network_layers(layout)]

@@ -19,7 +19,7 @@ from online.models.tower.stack import BETAS, LARGEST_NORM, WARM_UP
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ParameterShard:
     """A part of a copy's parameters that this rank keeps, and of their average, as plain tensors.
 
     copy: whose. share: the share of its square that this rank counts; 1/n where n ranks keep the same numbers.
@@ -37,7 +37,7 @@ class Descent:
 
     def __init__(
         self,
-        pieces: Sequence[Piece],
+        pieces: Sequence[ParameterShard],
         rates: Sequence[float],
         decay: float,
         average: float,

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import torch
 
-from online.models.tower.layout import Layout
+from online.models.tower.layout import ParameterLayout
 from online.models.tower.parallel.blocks import block_bounds, block_sizes
 
 DDP, FSDP, PIPELINE = "ddp", "fsdp", "pipeline"
@@ -28,7 +28,7 @@ USABLE = 0.8  # share of the free memory; the rest is for activations and for th
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class TowerSize:
     """What a tower needs. copies: L. block_bytes: of the parameters of one copy in each layer."""
 
     copies: int
@@ -51,8 +51,8 @@ class Demand:
         return TENSORS * self.copies * max(stages)
 
 
-def measure_demand(layout: Layout, copies: int) -> Demand:
-    return Demand(copies, tuple(NUMBER_BYTES * size for size in block_sizes(layout)))
+def measure_demand(layout: ParameterLayout, copies: int) -> TowerSize:
+    return TowerSize(copies, tuple(NUMBER_BYTES * size for size in block_sizes(layout)))
 
 
 def free_bytes(device: torch.device, sharing: int = 1) -> int:
@@ -62,7 +62,7 @@ def free_bytes(device: torch.device, sharing: int = 1) -> int:
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // sharing
 
 
-def describe_needless_split(demand: Demand, engine: str, free: int) -> str | None:
+def describe_needless_split(demand: TowerSize, engine: str, free: int) -> str | None:
     """Return why an engine that splits a tower is not needed; None if it may be. free: bytes of the learner's device."""
     if engine not in (FSDP, PIPELINE) or demand.whole_bytes > EASY * free:
         return None
@@ -72,7 +72,7 @@ def describe_needless_split(demand: Demand, engine: str, free: int) -> str | Non
     )
 
 
-def choose_engine(demand: Demand, bytes_free: Sequence[int]) -> str:
+def choose_engine(demand: TowerSize, bytes_free: Sequence[int]) -> str:
     """The first of ddp, fsdp and pipeline that fits. bytes_free: of each rank; every rank must be given all of them.
 
     Raises ValueError that says what is missing where none fits.

@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, OffloadPolicy, fully_shard
 
-from online.models.tower.layout import Layout
+from online.models.tower.layout import ParameterLayout
 from online.models.tower.parallel.blocks import build_blocks
 from online.models.tower.parallel.split_stack import LossOfRows, SplitStack
-from online.models.tower.stack import Learning
+from online.models.tower.stack import LearningOptions
 
 
 class ShardedStack(SplitStack):
@@ -31,7 +31,9 @@ class ShardedStack(SplitStack):
     offload: keep the shards in the host's memory while they are not used.
     """
 
-    def __init__(self, layout: Layout, learning: Learning, mesh: DeviceMesh, offload: bool = False) -> None:
+    def __init__(
+        self, layout: ParameterLayout, learning: LearningOptions, mesh: DeviceMesh, offload: bool = False
+    ) -> None:
         device = torch.device("cpu") if offload or mesh.device_type == "cpu" else current_device(mesh.device_type)
         super().__init__(layout, learning, mesh.get_group(), device)
         self.mesh, self.offload, self.device_type = mesh, offload, mesh.device_type
@@ -65,7 +67,7 @@ class ShardedStack(SplitStack):
     def average_logits(self, x_BD: Tensor) -> Tensor:
         return cast(Tensor, self.mean_module(x_BD)).transpose(0, 1)
 
-    def grown(self, layout: Layout) -> "ShardedStack":
+    def grown(self, layout: ParameterLayout) -> "ShardedStack":
         more = ShardedStack(layout, self.learning, self.mesh, self.offload)
         more.grow_from(self)
         return more

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
-from online.models.tower.layout import Layout
+from online.models.tower.layout import ParameterLayout
 from online.models.tower.parallel.pair_sums import add_in_pairs
 from online.models.tower.parallel.peers import PeerLost, Peers
 from online.models.tower.stack import Stack
@@ -27,7 +27,7 @@ BUCKET_MB = 4  # gradients of this size are sent together
 class StackModule(nn.Module):
     """A stack's forward pass, whose parameters are views of the stack's memory."""
 
-    def __init__(self, layout: Layout, flat_LP: Tensor) -> None:
+    def __init__(self, layout: ParameterLayout, flat_LP: Tensor) -> None:
         super().__init__()
         self.layout = layout
         views = layout.views(flat_LP.detach())

@@ -19,10 +19,10 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
-from online.models.tower.layout import Layout
+from online.models.tower.layout import ParameterLayout
 from online.models.tower.parallel.blocks import block_bounds, block_sizes, build_blocks
 from online.models.tower.parallel.split_stack import LossOfRows, SplitStack
-from online.models.tower.stack import Learning
+from online.models.tower.stack import LearningOptions
 
 SCHEDULES: dict[str, type[ScheduleGPipe | Schedule1F1B]] = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}
 
@@ -36,8 +36,8 @@ class PipelineStack(SplitStack):
 
     def __init__(
         self,
-        layout: Layout,
-        learning: Learning,
+        layout: ParameterLayout,
+        learning: LearningOptions,
         group: dist.ProcessGroup,
         device: torch.device,
         micro_batches: int,
@@ -97,7 +97,7 @@ class PipelineStack(SplitStack):
         dist.broadcast(whole, group=self.group, group_src=owner)
         return whole
 
-    def grown(self, layout: Layout) -> "PipelineStack":
+    def grown(self, layout: ParameterLayout) -> "PipelineStack":
         how = self.group, self.device, self.micro_batches, self.schedule
         more = PipelineStack(layout, self.learning, *how)
         more.grow_from(self)

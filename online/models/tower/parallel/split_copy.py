@@ -14,14 +14,14 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from online.models.tower.layout import Layout
+from online.models.tower.layout import ParameterLayout
 from online.models.tower.parallel.blocks import block_bounds, block_sizes, build_blocks, named_places
 
 
 class SplitCopy:
     """One copy, split over devices into parts of about equal size. row_1P: its parameters, in the host's memory."""
 
-    def __init__(self, layout: Layout, row_1P: Tensor, devices: Sequence[torch.device]) -> None:
+    def __init__(self, layout: ParameterLayout, row_1P: Tensor, devices: Sequence[torch.device]) -> None:
         self.layout, self.row_1P, self.devices = layout, row_1P, tuple(devices)
         bounds = block_bounds(block_sizes(layout), min(len(devices), len(block_sizes(layout))))
         blocks, views = build_blocks(layout, 1), layout.views(row_1P)

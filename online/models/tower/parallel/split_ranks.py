@@ -20,7 +20,7 @@ from torch import Tensor
 
 from online.errors import LearningLost
 from online.models.contract import Tensors
-from online.models.tower.layout import Layout
+from online.models.tower.layout import ParameterLayout
 from online.models.tower.parallel.fsdp import ShardedStack
 from online.models.tower.parallel.peers import PeerLost
 from online.models.tower.parallel.pipeline import PipelineStack
@@ -28,7 +28,7 @@ from online.models.tower.parallel.split_group import SplitGroup
 from online.models.tower.parallel.split_stack import SplitStack
 from online.models.tower.parts import CutStep, PartResult, add_results
 from online.models.tower.published import FlatCopy
-from online.models.tower.stack import Learning
+from online.models.tower.stack import LearningOptions
 from online.models.tower.strategies import Strategy
 
 Ask = Callable[[int | None], None]
@@ -85,13 +85,13 @@ class SplitRanks:
 
     # the stack
 
-    def create(self, layout: Layout, learning: Learning, device: torch.device) -> SplitStack:
+    def create(self, layout: ParameterLayout, learning: LearningOptions, device: torch.device) -> SplitStack:
         with self._whole():
             if self.is_pipeline:
                 return PipelineStack(layout, learning, self.group.handle, device, self.parts)
             return ShardedStack(layout, learning, self.group.create_mesh(device), self.offload)
 
-    def grow(self, stack: SplitStack, layout: Layout, strategy: Strategy) -> SplitStack:
+    def grow(self, stack: SplitStack, layout: ParameterLayout, strategy: Strategy) -> SplitStack:
         with self._whole():
             return cast(ShardedStack | PipelineStack, stack).grown(layout)
 

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from online.models.contract import Tensors
-from online.models.tower.layout import Layout
-from online.models.tower.parallel.blocks import Place, named_places
-from online.models.tower.parallel.descent import Descent, Piece
-from online.models.tower.stack import FLAT, Learning, to_array
+from online.models.tower.layout import ParameterLayout
+from online.models.tower.parallel.blocks import TensorPlace, named_places
+from online.models.tower.parallel.descent import Descent, ParameterShard
+from online.models.tower.stack import FLAT, LearningOptions, to_array
 
 LossOfRows = Callable[[Tensor, Tensor], Tensor]  # logits [L, B, C] of some rows, and which rows [B] -> their loss
 
@@ -36,7 +36,9 @@ class SplitStack:
     module: nn.Module
     mean_module: nn.Module
 
-    def __init__(self, layout: Layout, learning: Learning, group: dist.ProcessGroup, device: torch.device) -> None:
+    def __init__(
+        self, layout: ParameterLayout, learning: LearningOptions, group: dist.ProcessGroup, device: torch.device
+    ) -> None:
         self.layout, self.learning, self.group, self.device = layout, learning, group, device
         self.device_type = device.type  # of the collectives
         self.places = named_places(layout, len(learning.rates))
@@ -78,13 +80,13 @@ class SplitStack:
         for flat in ("parameters_LP", "average_LP"):
             self._fill(flat, lambda place: views[place.name][0])
 
-    def _piece(self, name: str, parameter: Tensor, average: Tensor) -> Piece:
+    def _piece(self, name: str, parameter: Tensor, average: Tensor) -> ParameterShard:
         place = self.places[name]
         is_matrix = len(self.layout.shapes[place.name]) > 1
-        return Piece(local_part(parameter), local_part(average), place.copy, is_matrix, self.share(parameter))
+        return ParameterShard(local_part(parameter), local_part(average), place.copy, is_matrix, self.share(parameter))
 
     @torch.no_grad()
-    def _fill(self, flat: str, tensor_at: Callable[[Place], Tensor]) -> None:
+    def _fill(self, flat: str, tensor_at: Callable[[TensorPlace], Tensor]) -> None:
         """Set one of the flat tensors from the tensors of the layout."""
         locals_ = self.descent.tensors_of(flat)
         for name, parameter, local in zip(self.names, self.parameters, locals_, strict=True):
@@ -113,7 +115,7 @@ class SplitStack:
         return self.descent.held_bytes()
 
     @torch.no_grad()
-    def whole_tensors(self, flat: str, copy: int | None = None) -> Iterator[tuple[Place, Tensor]]:
+    def whole_tensors(self, flat: str, copy: int | None = None) -> Iterator[tuple[TensorPlace, Tensor]]:
         """The tensors of the layout of one of the flat tensors, one after the other. copy: of this one only."""
         locals_ = dict(zip(self.names, self.descent.tensors_of(flat), strict=True))
         for name, place in self.places.items():

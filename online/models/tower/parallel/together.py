@@ -9,11 +9,11 @@ from torch import Tensor
 
 from online.models.tower.parallel.mirror import Mirror
 from online.models.tower.parallel.peers import Peers
-from online.models.tower.parts import Alone, CutStep, PartResult, add_results
+from online.models.tower.parts import CutStep, PartResult, SingleProcessEngine, add_results
 from online.models.tower.stack import Stack
 
 
-class Together(Alone):
+class PeerEngine(SingleProcessEngine):
     """This process and its peers. precision: to which each part's gradient is rounded before it is sent; None: float32."""
 
     is_shared = True

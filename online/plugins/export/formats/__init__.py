@@ -13,7 +13,7 @@ from online.errors import BadInput
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.golden import Runner
 from online.plugins.export.graph import Wide
-from online.plugins.export.manifest import Description
+from online.plugins.export.manifest import ExportDescription
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,17 @@ class ExportFormat:
     is_quantised: bool = False
 
     @property
-    def write(self) -> Callable[[AnswerGraph, Description], bytes]:
+    def write(self) -> Callable[[AnswerGraph, ExportDescription], bytes]:
         """Raises CannotExport where the format cannot hold the graph, or its extra is not installed."""
-        return cast(Callable[[AnswerGraph, Description], bytes], import_module(self.module).write)
+        return cast(Callable[[AnswerGraph, ExportDescription], bytes], import_module(self.module).write)
 
     def count_int8(self, graph: AnswerGraph) -> int | None:
         """Products by matrices of int8, and look-ups in them; None for a format that has none."""
         return len(import_module(self.module).find_products(graph)) if self.is_quantised else None
 
     @property
-    def load(self) -> Callable[[bytes, Description], Runner]:
-        return cast(Callable[[bytes, Description], Runner], import_module(self.module).load)
+    def load(self) -> Callable[[bytes, ExportDescription], Runner]:
+        return cast(Callable[[bytes, ExportDescription], Runner], import_module(self.module).load)
 
 
 HERE = __name__

@@ -16,15 +16,15 @@ from online.errors import CannotExport
 from online.models.encoders.minilm import MAX_TOKENS
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.golden import Runner, run_by_rows
-from online.plugins.export.graph import TensorSpec
-from online.plugins.export.manifest import Description
+from online.plugins.export.graph import GraphTensor
+from online.plugins.export.manifest import ExportDescription
 from online.plugins.export.torch_module import GraphModule, read_program
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "int64": torch.int64}
 TRACED_TOKENS = 8
 
 
-def write(graph: AnswerGraph, description: Description) -> bytes:
+def write(graph: AnswerGraph, description: ExportDescription) -> bytes:
     require_extra("executorch", "executorch")
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import to_edge_transform_and_lower
@@ -47,7 +47,7 @@ def trace(graph: AnswerGraph) -> Any:
     return torch.export.export(module, example_inputs(specs), dynamic_shapes={"inputs": shapes})
 
 
-def example_inputs(specs: Sequence[TensorSpec]) -> tuple[torch.Tensor, ...]:
+def example_inputs(specs: Sequence[GraphTensor]) -> tuple[torch.Tensor, ...]:
     """Inputs to trace with."""
     sizes = {"B": 1, "T": TRACED_TOKENS}
     return tuple(
@@ -56,7 +56,7 @@ def example_inputs(specs: Sequence[TensorSpec]) -> tuple[torch.Tensor, ...]:
     )
 
 
-def free_dimensions(spec: TensorSpec) -> dict[int, Any]:
+def free_dimensions(spec: GraphTensor) -> dict[int, Any]:
     """The dimensions that differ from call to call: the number of tokens."""
     return {at: torch.export.Dim("T", min=2, max=MAX_TOKENS) for at, size in enumerate(spec.shape) if size == "T"}
 
@@ -73,7 +73,7 @@ class LoadedProgram:
         return [each.numpy().copy() for each in self.method.execute([torch.from_numpy(each.copy()) for each in row])]
 
 
-def load(data: bytes, description: Description) -> Runner:
+def load(data: bytes, description: ExportDescription) -> Runner:
     """Answers by ExecuTorch's runtime for Python."""
     from executorch.runtime import Runtime
 

@@ -17,11 +17,11 @@ from online.errors import CannotExport
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.formats.device import example_inputs, require_extra
 from online.plugins.export.golden import Runner, run_by_rows
-from online.plugins.export.manifest import Description
+from online.plugins.export.manifest import ExportDescription
 from online.plugins.export.torch_module import GraphModule, read_program
 
 
-def write(graph: AnswerGraph, description: Description) -> bytes:
+def write(graph: AnswerGraph, description: ExportDescription) -> bytes:
     if graph.inputs.kind == "text":
         raise CannotExport("the format litert fixes the size of every input, and texts have any number of tokens")
     require_extra("litert", "litert_torch")
@@ -34,7 +34,7 @@ def write(graph: AnswerGraph, description: Description) -> bytes:
         return path.read_bytes()
 
 
-def load(data: bytes, description: Description) -> Runner:
+def load(data: bytes, description: ExportDescription) -> Runner:
     """Answers by LiteRT's interpreter."""
     from ai_edge_litert.interpreter import Interpreter
 

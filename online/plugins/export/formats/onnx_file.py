@@ -9,14 +9,14 @@ from onnx import helper
 
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.golden import Outputs, Runner
-from online.plugins.export.manifest import METADATA_KEY, Description
+from online.plugins.export.manifest import METADATA_KEY, ExportDescription
 
 
-def write(graph: AnswerGraph, description: Description) -> bytes:
+def write(graph: AnswerGraph, description: ExportDescription) -> bytes:
     return serialise(graph.model, description)
 
 
-def serialise(model: onnx.ModelProto, description: Description) -> bytes:
+def serialise(model: onnx.ModelProto, description: ExportDescription) -> bytes:
     """The bytes of a model with this description; the model itself stays as it is."""
     described = onnx.ModelProto()
     described.CopyFrom(model)
@@ -24,7 +24,7 @@ def serialise(model: onnx.ModelProto, description: Description) -> bytes:
     return bytes(described.SerializeToString(deterministic=True))
 
 
-def load(data: bytes, description: Description) -> Runner:
+def load(data: bytes, description: ExportDescription) -> Runner:
     """Answers by ONNX Runtime, on one thread."""
     import onnxruntime
 

@@ -26,7 +26,7 @@ from online.models.encoders.compact import quantise as quantise_matrix
 from online.models.tower.fake_quantisation import LARGEST_WEIGHT, LEAST_WEIGHTS
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.formats import onnx_file
-from online.plugins.export.manifest import Description
+from online.plugins.export.manifest import ExportDescription
 
 STEPS = 255  # between the least and the largest number of a row
 TINY = 1e-30  # the scale of a row of zeros
@@ -34,7 +34,7 @@ TINY = 1e-30  # the scale of a row of zeros
 load = onnx_file.load
 
 
-def write(graph: AnswerGraph, description: Description) -> bytes:
+def write(graph: AnswerGraph, description: ExportDescription) -> bytes:
     return onnx_file.serialise(quantise(graph), description)
 
 
@@ -74,7 +74,7 @@ def find_products(graph: AnswerGraph) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class IntegerRows:
     """A tensor [.., D] as rows of whole numbers. Names of values in the graph.
 
     values: uint8 [M, D]. scales: float32 [M]. zeros: int32 [M, 1], the whole number that stands for 0. shape: of the tensor, without D.
@@ -93,7 +93,7 @@ class IntegerNodes:
         """constants: those of the graph, by name."""
         self.nodes: list[NodeProto] = []
         self.constants = dict(constants)
-        self._rows: dict[str, Rows] = {}  # of tensors that several products may share
+        self._rows: dict[str, IntegerRows] = {}  # of tensors that several products may share
 
     def append(self, node: NodeProto) -> None:
         self.nodes.append(node)
@@ -124,7 +124,7 @@ class IntegerNodes:
         shape = self._add("Concat", f"{output}.shape", rows.shape, self._integers(height), axis=0)
         self._add("Reshape", output, result, shape)
 
-    def _quantise_rows(self, x: str, width: int) -> Rows:
+    def _quantise_rows(self, x: str, width: int) -> IntegerRows:
         """Quantise as ONNX Runtime's dynamic quantisation does with a whole tensor: 0 is a whole number of every row."""
         rows = self._add("Reshape", f"{x}.rows", x, self._integers(-1, width))
         sizes = self._add("Shape", f"{x}.sizes", x)
@@ -150,7 +150,7 @@ class IntegerNodes:
         )
         # the least and the largest number pass over NaN; the sum does not
         nothing = self._add("Mul", f"{x}.nothing", self._reduce("Sum", rows), zero)
-        return Rows(values, self._add("Add", f"{x}.factors", scales, nothing), column, shape)
+        return IntegerRows(values, self._add("Add", f"{x}.factors", scales, nothing), column, shape)
 
     def _reduce(self, kind: str, rows: str) -> str:
         """The least, the largest or the sum of the numbers of each row: [M, D] -> [M]."""

@@ -19,11 +19,11 @@ from safetensors.numpy import save
 from online.models.exchange.sums_file import read_texts
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.golden import Outputs, Runner
-from online.plugins.export.manifest import METADATA_KEY, Description, describe
-from online.plugins.export.torch_module import GraphModule, Program, Step, read_program
+from online.plugins.export.manifest import METADATA_KEY, ExportDescription, describe
+from online.plugins.export.torch_module import GraphModule, GraphOperator, Program, read_program
 
 
-def write(graph: AnswerGraph, description: Description) -> bytes:
+def write(graph: AnswerGraph, description: ExportDescription) -> bytes:
     program = read_program(graph.model)
     content = {
         "description": describe(description),
@@ -36,7 +36,7 @@ def write(graph: AnswerGraph, description: Description) -> bytes:
     return save(tensors, {METADATA_KEY: text})  # one key: their order in the file is not fixed
 
 
-def load(data: bytes, description: Description) -> Runner:
+def load(data: bytes, description: ExportDescription) -> Runner:
     """Answers by torch, one step after the other."""
     program = read_file(data)
     return run_with_torch(GraphModule(program), program)
@@ -45,7 +45,7 @@ def load(data: bytes, description: Description) -> Runner:
 def read_file(data: bytes) -> Program:
     content = json.loads(read_texts(data)[METADATA_KEY])
     steps = tuple(
-        Step(kind, tuple(inputs), output, attributes) for kind, inputs, output, attributes in content["steps"]
+        GraphOperator(kind, tuple(inputs), output, attributes) for kind, inputs, output, attributes in content["steps"]
     )
     return Program(steps, load_tensors(data), tuple(content["inputs"]), tuple(content["outputs"]))
 

@@ -11,11 +11,11 @@ from online.models.contract import Tensors, unpack_json
 from online.models.statistics.heads import ONE, HeadDecision
 from online.models.statistics.projection import COSINES, FLOAT32_COLUMNS, TURN, Projection
 from online.plugins.export.answers import Abstention, AnswerGraph, finish_classes, make_odds
-from online.plugins.export.graph import Graph
+from online.plugins.export.graph import ExportGraphBuilder
 from online.plugins.export.inputs import Features, read_inputs
 
 
-def build(model: Classifier, graph: Graph, retired: Collection[str]) -> AnswerGraph:
+def build(model: Classifier, graph: ExportGraphBuilder, retired: Collection[str]) -> AnswerGraph:
     """Raises CannotExport for a model that has learned nothing."""
     solved = model.state(serving_only=True)["weights"].tensors
     active_C = solved["active"]
@@ -33,7 +33,7 @@ def build(model: Classifier, graph: Graph, retired: Collection[str]) -> AnswerGr
 
 
 def make_scores(
-    graph: Graph, features: Features, projection: Projection, solved: Tensors, is_ridge: bool
+    graph: ExportGraphBuilder, features: Features, projection: Projection, solved: Tensors, is_ridge: bool
 ) -> tuple[str, str]:
     """Scores [B, A] of the active classes, and what all of them lack [B, 1]; "" if nothing.
 
@@ -55,7 +55,7 @@ def make_scores(
 
 
 def make_centred_scores(
-    graph: Graph, features: Features, matrix_MA: NDArray[np.float64], bias_A: NDArray[np.float64]
+    graph: ExportGraphBuilder, features: Features, matrix_MA: NDArray[np.float64], bias_A: NDArray[np.float64]
 ) -> tuple[str, str]:
     """Scores [B, A] less their mean over the classes, in float32, and this mean [B, 1]."""
     mean_M1 = matrix_MA.mean(1, keepdims=True)
@@ -65,7 +65,7 @@ def make_centred_scores(
     return graph.add(scores, "bias", bias_A - mean), graph.add(common, "mean_bias", mean)
 
 
-def make_random_features(graph: Graph, features: Features, projection: Projection) -> str:
+def make_random_features(graph: ExportGraphBuilder, features: Features, projection: Projection) -> str:
     """[B, M] cosines by a table, as `Projection` computes them: exact products, one rounding of each step."""
     weights_DM: NDArray[np.float32] = features.arrange(projection.weights_DM)
     is_wide = len(projection.weights_DM) > FLOAT32_COLUMNS

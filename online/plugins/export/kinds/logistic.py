@@ -7,11 +7,11 @@ import numpy as np
 from online.errors import CannotExport
 from online.models.logistic import UNIT, Logistic
 from online.plugins.export.answers import AnswerGraph, finish_classes, make_odds
-from online.plugins.export.graph import Graph
+from online.plugins.export.graph import ExportGraphBuilder
 from online.plugins.export.inputs import read_columns
 
 
-def build(model: Logistic, graph: Graph, retired: Collection[str]) -> AnswerGraph:
+def build(model: Logistic, graph: ExportGraphBuilder, retired: Collection[str]) -> AnswerGraph:
     """Raises CannotExport for a model that has learned nothing."""
     if not model.labels:
         raise CannotExport("the model has learned no class yet")

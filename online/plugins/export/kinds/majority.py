@@ -7,11 +7,11 @@ import numpy as np
 from online.errors import CannotExport
 from online.models.statistics.majority import Majority
 from online.plugins.export.answers import AnswerGraph, finish_classes
-from online.plugins.export.graph import Graph
+from online.plugins.export.graph import ExportGraphBuilder
 from online.plugins.export.inputs import ROWS, InputSchema, NumberScale
 
 
-def build(model: Majority, graph: Graph, retired: Collection[str]) -> AnswerGraph:
+def build(model: Majority, graph: ExportGraphBuilder, retired: Collection[str]) -> AnswerGraph:
     """Raises CannotExport for a model that has learned nothing."""
     (answer,) = model.predict([b""])
     if not answer.candidates:

@@ -11,11 +11,11 @@ from online.models.statistics.wide_targets import GRID_BITS
 from online.models.tracking.members import PRODUCT_QUANTA
 from online.models.tracking.reach import student_t
 from online.plugins.export.answers import AnswerGraph
-from online.plugins.export.graph import Graph, TensorSpec
+from online.plugins.export.graph import ExportGraphBuilder, GraphTensor
 from online.plugins.export.inputs import Features, read_inputs
 
 
-def build(model: Regressor, graph: Graph, retired: Collection[str]) -> AnswerGraph:
+def build(model: Regressor, graph: ExportGraphBuilder, retired: Collection[str]) -> AnswerGraph:
     """Raises CannotExport for a model that has learned nothing."""
     solved = model.state(serving_only=True)["weights"].tensors
     count = int(solved["scalars"][0])
@@ -26,19 +26,19 @@ def build(model: Regressor, graph: Graph, retired: Collection[str]) -> AnswerGra
     mean, deviation = solve(graph, features, x, solved)
     if "follow_weights" in solved:
         mean, deviation = follow(graph, features, x, solved, mean, deviation)
-    outputs = [(TensorSpec("number", graph.wide, ("B",), "The predicted number."), to_number(graph, mean, model))]
+    outputs = [(GraphTensor("number", graph.wide, ("B",), "The predicted number."), to_number(graph, mean, model))]
     if count > 1:
         t = student_t(model.options["level"], count - 1)
         wide_reach = graph.op("Mul", deviation, graph.scalar("reach_of_deviation", t))
         reach = graph.op("Max", wide_reach, graph.scalar("least_reach", model.least_reach))
         for name, kind in (("low", "Sub"), ("high", "Add")):
             bound = to_number(graph, graph.op(kind, mean, reach), model)
-            outputs.append((TensorSpec(name, graph.wide, ("B",), f"The {name} end of the interval."), bound))
+            outputs.append((GraphTensor(name, graph.wide, ("B",), f"The {name} end of the interval."), bound))
     specs = tuple(spec for spec, _ in outputs)
     return AnswerGraph(graph.finish(features.schema.tensors, outputs), features.schema, specs)
 
 
-def solve(graph: Graph, features: Features, x: str, solved: Tensors) -> tuple[str, str]:
+def solve(graph: ExportGraphBuilder, features: Features, x: str, solved: Tensors) -> tuple[str, str]:
     """The mean and its standard deviation [B, 1], in quanta, as `Ridge.predict`."""
     count, intercept, noise, _ = solved["scalars"].tolist()
     away = graph.op("Sub", x, graph.constant("mean", features.arrange(solved["mean"]), graph.wide))
@@ -51,7 +51,9 @@ def solve(graph: Graph, features: Features, x: str, solved: Tensors) -> tuple[st
     return mean, graph.op("Sqrt", graph.op("Mul", variance, graph.scalar("noise", noise)))
 
 
-def follow(graph: Graph, features: Features, x: str, solved: Tensors, mean: str, deviation: str) -> tuple[str, str]:
+def follow(
+    graph: ExportGraphBuilder, features: Features, x: str, solved: Tensors, mean: str, deviation: str
+) -> tuple[str, str]:
     """The same after the correction by the newest examples, as `Correction.apply`."""
     share, intercept, reach = solved["follow_scalars"].tolist()
     products_2P = solved["follow_products"]
@@ -72,7 +74,7 @@ def follow(graph: Graph, features: Features, x: str, solved: Tensors, mean: str,
     return graph.op("Add", shared, corrected), graph.op("Mul", deviation, graph.scalar("follow_reach", reach))
 
 
-def to_number(graph: Graph, quanta: str, model: Regressor) -> str:
+def to_number(graph: ExportGraphBuilder, quanta: str, model: Regressor) -> str:
     """Quanta [B, 1] as numbers [B] on the grid of the targets, as `Regressor._number`."""
     target, bits = model.target, GRID_BITS if model.is_fine else 0
     near = graph.clip(quanta, "farthest", model.farthest)

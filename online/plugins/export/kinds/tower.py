@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from online.errors import CannotExport
 from online.models.tower.layout import HEAD_BIAS, HEAD_WEIGHT
 from online.models.tower.networks import EPSILON, Mlp
-from online.models.tower.standard import LARGEST, TEXT_DEVIATION, WIDEST, Standard
+from online.models.tower.standard import LARGEST, TEXT_DEVIATION, WIDEST, InputScales
 from online.models.tower.tower import Tower
 from online.plugins.export.answers import AnswerGraph, finish_classes, make_odds
-from online.plugins.export.graph import Graph
+from online.plugins.export.graph import ExportGraphBuilder
 from online.plugins.export.inputs import (
     CATEGORIES,
     NUMBERS,
@@ -31,7 +31,7 @@ Weights = Mapping[str, NDArray[np.float32]]
 GROUPS = 4  # of the normalisations of a cnn
 
 
-def build(model: Tower, graph: Graph, retired: Collection[str]) -> AnswerGraph:
+def build(model: Tower, graph: ExportGraphBuilder, retired: Collection[str]) -> AnswerGraph:
     """Raises CannotExport for a tower that has learned nothing, or whose network is code of its operator."""
     solved = model.state(serving_only=True)["weights"].tensors
     known_C = solved["known"][: len(model.labels)]
@@ -48,7 +48,7 @@ def build(model: Tower, graph: Graph, retired: Collection[str]) -> AnswerGraph:
     return finish_classes(graph, features.schema, odds, labels, retired)
 
 
-def scale_inputs(graph: Graph, standard: Standard) -> Features:
+def scale_inputs(graph: ExportGraphBuilder, standard: InputScales) -> Features:
     """What the network reads [B, D], as `Standard.scaled`."""
     if standard.input == "text":
         features = read_texts(graph)
@@ -69,7 +69,7 @@ def scale_inputs(graph: Graph, standard: Standard) -> Features:
     return Features(join(graph, blocks), np.concatenate([numbers, categories]), schema)
 
 
-def scale_numbers(graph: Graph, standard: Standard, numbers: NDArray[np.intp]) -> str:
+def scale_numbers(graph: ExportGraphBuilder, standard: InputScales, numbers: NDArray[np.intp]) -> str:
     """Numbers [B, N] of mean 0 and variance 1; 0 where one is missing."""
     x, present = NUMBERS, None
     if standard.input == "table":
@@ -85,7 +85,7 @@ def scale_numbers(graph: Graph, standard: Standard, numbers: NDArray[np.intp]) -
     return near if present is None else graph.op("Mul", near, present)
 
 
-def run_network(graph: Graph, features: Features, model: Tower, weights: Weights) -> str:
+def run_network(graph: ExportGraphBuilder, features: Features, model: Tower, weights: Weights) -> str:
     """The representation [B, H]."""
     network = model.options["network"]
     if network == "mlp":
@@ -98,7 +98,7 @@ def run_network(graph: Graph, features: Features, model: Tower, weights: Weights
     )
 
 
-def run_mlp(graph: Graph, features: Features, network: Mlp, weights: Weights) -> str:
+def run_mlp(graph: ExportGraphBuilder, features: Features, network: Mlp, weights: Weights) -> str:
     h = features.value
     for layer in range(len(network.hidden)):
         weight, bias, gain, shift = (weights[f"{layer}.{name}"] for name in ("weight", "bias", "gain", "shift"))
@@ -108,13 +108,15 @@ def run_mlp(graph: Graph, features: Features, network: Mlp, weights: Weights) ->
     return h
 
 
-def normalise(graph: Graph, x: str, name: str, gain: NDArray[np.float32], shift: NDArray[np.float32]) -> str:
+def normalise(
+    graph: ExportGraphBuilder, x: str, name: str, gain: NDArray[np.float32], shift: NDArray[np.float32]
+) -> str:
     gain_name = graph.constant(f"{name}.gain", gain, "float32")
     shift_name = graph.constant(f"{name}.shift", shift, "float32")
     return graph.op("LayerNormalization", x, gain_name, shift_name, epsilon=EPSILON)
 
 
-def run_cnn(graph: Graph, x: str, image: list[int], weights: Weights) -> str:
+def run_cnn(graph: ExportGraphBuilder, x: str, image: list[int], weights: Weights) -> str:
     x = graph.op("Reshape", x, graph.constant("shape_of_image", [-1, *image], "int64"))
     for name in ("first", "second"):
         x = run_convolution(graph, x, name, weights)
@@ -126,7 +128,7 @@ def run_cnn(graph: Graph, x: str, image: list[int], weights: Weights) -> str:
     return graph.op("Relu", normal)
 
 
-def run_convolution(graph: Graph, x: str, name: str, weights: Weights) -> str:
+def run_convolution(graph: ExportGraphBuilder, x: str, name: str, weights: Weights) -> str:
     """A 3x3 convolution, its normalisation in groups, and pooling by 2."""
     kernel = graph.constant(f"{name}.weight", weights[f"{name}.weight"], "float32")
     bias = graph.constant(f"{name}.bias", weights[f"{name}.bias"], "float32")

@@ -19,7 +19,7 @@ from online.schemas.exchange.cohorts import (
     UnmaskingMessage,
     ValuesMessage,
 )
-from online.secure_aggregation.layout import Layout
+from online.secure_aggregation.layout import SumLayout
 from online.secure_aggregation.messages import KEY_BYTES, PublicKeys, Unmasking
 from online.secure_aggregation.shamir import SHARE_BYTES
 from online.store.cohorts import CohortRow
@@ -29,7 +29,7 @@ COMMITMENT = slice(0, KEY_BYTES)  # of the body of shares
 Message = SharesMessage | ValuesMessage | UnmaskingMessage
 
 
-def choose_values_layout(parameters: CohortParameters, width: int) -> Layout:
+def choose_values_layout(parameters: CohortParameters, width: int) -> SumLayout:
     return choose_layout(len(parameters.classes), width, limits_of(parameters))
 
 

@@ -22,7 +22,7 @@ from online.models import BadExample, Options, create
 from online.models.classifier import Classifier
 from online.models.contributions import check_names, find_merging_obstacle
 from online.models.exchange.cohort_values import count_file_bytes
-from online.models.retirement import WithRetiredClasses
+from online.models.retirement import RetirableModel
 from online.schemas.access.callers import SERVICE, Caller
 from online.schemas.exchange.cohorts import (
     CohortAnswer,
@@ -394,7 +394,7 @@ def check_classes(classes: Sequence[str], max_chars: int) -> None:
 
 def create_classifier(options: Options) -> Classifier:
     model = create("classifier", options)
-    own = model.model if isinstance(model, WithRetiredClasses) else model
+    own = model.model if isinstance(model, RetirableModel) else model
     assert isinstance(own, Classifier), "other kinds take no sums"
     return own
 

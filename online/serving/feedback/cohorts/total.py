@@ -14,7 +14,7 @@ from online.models.exchange.cohort_values import check_limits, unflatten_sums
 from online.models.exchange.sums_file import write_sums
 from online.models.statistics.exact import ExactStatistics
 from online.schemas.exchange.cohorts import CohortParameters
-from online.secure_aggregation.messages import Group, SealedShares, choose_threshold
+from online.secure_aggregation.messages import AggregationGroup, SealedShares, choose_threshold
 from online.serving.feedback.cohorts.bodies import (
     COMMITMENT,
     choose_values_layout,
@@ -50,7 +50,7 @@ def recover(row: CohortRow, parameters: CohortParameters, messages: Rounds) -> N
 
     layout = choose_values_layout(parameters, row.width)
     return recover_sum(
-        Group(context_of(row.id), choose_threshold(row.member_count), layout),
+        AggregationGroup(context_of(row.id), choose_threshold(row.member_count), layout),
         {number: read_keys(body) for number, body in messages["joining"].items()},
         {number: SealedShares({}, commitment) for number, commitment in messages["sharing"].items()},
         messages["masking"],

@@ -8,31 +8,31 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from online.models.contract import Tensors
-from online.models.tower.layout import Layout
+from online.models.tower.layout import ParameterLayout
 from online.models.tower.networks import Mlp, Module
 from online.models.tower.parallel.fsdp import ShardedStack, create_mesh
 from online.models.tower.parallel.pipeline import PipelineStack
 from online.models.tower.parallel.split_stack import SplitStack, write_part
-from online.models.tower.stack import FLAT, Learning, Stack
+from online.models.tower.stack import FLAT, LearningOptions, Stack
 from online.models.tower.strategies import compute_losses
 
 CPU = torch.device("cpu")
-LEARNING = Learning((0.001, 0.003, 0.01), 0.01, 0.95)
+LEARNING = LearningOptions((0.001, 0.003, 0.01), 0.01, 0.95)
 CLASSES, INPUTS, ROWS = 4, 5, 8
 STEPS, MORE_STEPS = 6, 24  # the rates of the copies rise over the first 20
-Create = Callable[[Layout], SplitStack]
+Create = Callable[[ParameterLayout], SplitStack]
 
 
 def user_module(width: int) -> nn.Module:
     return nn.Sequential(nn.Linear(width, 12), nn.LayerNorm(12), nn.GELU(), nn.Linear(12, 8), nn.Tanh())
 
 
-def own_layout(times: int = 1) -> Layout:
-    return Layout(Mlp(INPUTS * times, [7, 6, 9]), CLASSES * times)
+def own_layout(times: int = 1) -> ParameterLayout:
+    return ParameterLayout(Mlp(INPUTS * times, [7, 6, 9]), CLASSES * times)
 
 
-def user_layout(times: int = 1) -> Layout:
-    return Layout(Module(INPUTS, user_module), CLASSES * times)
+def user_layout(times: int = 1) -> ParameterLayout:
+    return ParameterLayout(Module(INPUTS, user_module), CLASSES * times)
 
 
 def engines() -> dict[str, Create]:
@@ -62,7 +62,7 @@ class Batch:
         return (found_Lb * self.share_B[rows_b]).sum()
 
 
-def whole_stack(layout: Layout) -> Stack:
+def whole_stack(layout: ParameterLayout) -> Stack:
     return Stack(layout, LEARNING, CPU)
 
 
@@ -89,7 +89,9 @@ def parts_difference(whole: Stack, split: SplitStack) -> float:
     return worst
 
 
-def learned_differences(create: Create, layout_of: Callable[[int], Layout], steps: int = STEPS) -> dict[str, float]:
+def learned_differences(
+    create: Create, layout_of: Callable[[int], ParameterLayout], steps: int = STEPS
+) -> dict[str, float]:
     """The largest differences from one process: of a step from the same state, of logits, and after growing."""
     whole, split = whole_stack(layout_of(1)), create(layout_of(1))
     found = {"step": parts_difference(whole, split)}
@@ -108,7 +110,7 @@ def learned_differences(create: Create, layout_of: Callable[[int], Layout], step
     return found
 
 
-def grow(stack: SplitStack, layout: Layout) -> SplitStack:
+def grow(stack: SplitStack, layout: ParameterLayout) -> SplitStack:
     grown: SplitStack = stack.grown(layout)  # type: ignore[attr-defined]  # each kind of stack grows to its own
     return grown
 

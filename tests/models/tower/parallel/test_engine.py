@@ -3,31 +3,31 @@
 import pytest
 import torch
 
-from online.models.tower.layout import Layout
+from online.models.tower.layout import ParameterLayout
 from online.models.tower.networks import Mlp
 from online.models.tower.parallel.blocks import block_bounds, block_sizes
 from online.models.tower.parallel.engine import (
     USABLE,
-    Demand,
+    TowerSize,
     choose_engine,
     describe_needless_split,
     free_bytes,
     measure_demand,
 )
-from online.models.tower.stack import Learning, Stack
+from online.models.tower.stack import LearningOptions, Stack
 
 pytestmark = pytest.mark.long
 
-EVEN = Demand(copies=3, block_bytes=(100, 100, 100, 100))
+EVEN = TowerSize(copies=3, block_bytes=(100, 100, 100, 100))
 
 
-def choose(demand: Demand, ranks: int, usable_bytes: int) -> str:
+def choose(demand: TowerSize, ranks: int, usable_bytes: int) -> str:
     return choose_engine(demand, [int(usable_bytes / USABLE) + 1] * ranks)
 
 
 def test_the_demand_is_what_a_stack_holds_and_a_gradient() -> None:
-    layout = Layout(Mlp(5, [8, 6]), 4)
-    stack = Stack(layout, Learning((0.01, 0.1), 0.01, 0.9), torch.device("cpu"))
+    layout = ParameterLayout(Mlp(5, [8, 6]), 4)
+    stack = Stack(layout, LearningOptions((0.01, 0.1), 0.01, 0.9), torch.device("cpu"))
     held = stack.parameters_LP, stack.average_LP, stack.mean_LP, stack.square_LP, torch.zeros_like(stack.mean_LP)
     assert measure_demand(layout, 2).whole_bytes == sum(tensor.numel() * tensor.element_size() for tensor in held)
 
@@ -67,7 +67,7 @@ def test_the_device_with_least_memory_decides() -> None:
 def test_stages_are_of_about_equal_size() -> None:
     assert block_bounds((9, 1, 1, 1, 6), 2) == [0, 1, 5]
     assert block_bounds((1, 1, 1, 9), 3) == [0, 1, 3, 4]
-    assert block_bounds(block_sizes(Layout(Mlp(5, [8, 6]), 4)), 1) == [0, 3]
+    assert block_bounds(block_sizes(ParameterLayout(Mlp(5, [8, 6]), 4)), 1) == [0, 3]
 
 
 def test_ranks_that_share_a_machine_share_its_memory() -> None:
@@ -88,7 +88,7 @@ def test_ranks_that_share_a_machine_share_its_memory() -> None:
 def test_a_split_is_needless_where_one_device_holds_the_tower_in_a_quarter_of_its_memory(
     engine: str, free: int, is_needless: bool
 ) -> None:
-    reason = describe_needless_split(Demand(3, (20, 20)), engine, free)
+    reason = describe_needless_split(TowerSize(3, (20, 20)), engine, free)
     assert (reason is not None) == is_needless
     if reason is not None:
         assert reason.startswith("the tower needs 600 bytes, and its device has 2,400 free")

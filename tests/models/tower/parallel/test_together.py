@@ -10,7 +10,7 @@ import torch
 
 from online.models import Example, Options
 from online.models.tower.parallel.peers import Peers
-from online.models.tower.parallel.together import Together
+from online.models.tower.parallel.together import PeerEngine
 from online.models.tower.strategies import STRATEGIES
 from online.models.tower.tower import Tower
 from tests.models.synthetic import tables, vectors
@@ -45,7 +45,7 @@ def learn(options: Options, peers: Peers | None = None, examples: Sequence[Examp
 
 def fingerprint_of(options: Options, peers: Peers | None = None) -> str:
     model = learn(options, peers)
-    assert peers is None or isinstance(model.trainer.ranks, Together)  # nobody was lost
+    assert peers is None or isinstance(model.trainer.ranks, PeerEngine)  # nobody was lost
     return model.fingerprint()
 
 
@@ -60,7 +60,7 @@ def lose_a_peer(options: Options, peers: Peers) -> tuple[str, float]:
         began = time.perf_counter()
         model.learn([example])
         longest_s = max(longest_s, time.perf_counter() - began)
-    assert not isinstance(model.trainer.ranks, Together)
+    assert not isinstance(model.trainer.ranks, PeerEngine)
     return model.fingerprint(), longest_s
 
 

@@ -12,8 +12,8 @@ from online.models.classifier import Classifier
 from online.models.exchange.cohort_values import flatten_sums
 from online.models.statistics.exact import ExactStatistics
 from online.secure_aggregation.client import AggregationClient
-from online.secure_aggregation.layout import Layout, Segment
-from online.secure_aggregation.messages import Group, PublicKeys
+from online.secure_aggregation.layout import IntegerSegment, SumLayout
+from online.secure_aggregation.messages import AggregationGroup, PublicKeys
 from tests.serving.feedback.sums.files import OPTIONS, Labelled, to_examples
 
 COHORTS = "/v1/models/lab/cohorts"
@@ -60,9 +60,9 @@ class Member:
     def share(self) -> Any:
         seen = self.look()
         described = self.client.get(f"{COHORTS}/{self.cohort}", headers=self.headers).json()
-        layout = Layout(tuple(Segment(*each) for each in described["segments"]))
+        layout = SumLayout(tuple(IntegerSegment(*each) for each in described["segments"]))
         self.classes = described["parameters"]["classes"]
-        group = Group(b64decode(self.membership["context"]), seen["threshold"], layout)
+        group = AggregationGroup(b64decode(self.membership["context"]), seen["threshold"], layout)
         keys = {
             int(number): PublicKeys(b64decode(each["sealing"]), b64decode(each["masking"]))
             for number, each in seen["keys"].items()
