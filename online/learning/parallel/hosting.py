@@ -60,16 +60,16 @@ def listen(settings: Settings, path: str) -> ShareBoard:
 
 
 @dataclass(frozen=True, slots=True)
-class Rank:
+class ProcessRank:
     """The place of this process among those that torchrun started. address: where rank 0 takes the others as workers."""
 
     number: int
     address: str
 
 
-def find_rank(settings: Settings, environment: Mapping[str, str]) -> Rank | None:
+def find_rank(settings: Settings, environment: Mapping[str, str]) -> ProcessRank | None:
     """The rank of this process; None if torchrun did not start it, or started nothing else."""
     if int(environment.get("WORLD_SIZE", "1")) < 2 or "RANK" not in environment:
         return None
     default = f"{environment['MASTER_ADDR']}:{int(environment['MASTER_PORT']) + 1}"
-    return Rank(int(environment["RANK"]), settings.learn_address or default)
+    return ProcessRank(int(environment["RANK"]), settings.learn_address or default)
