@@ -202,11 +202,11 @@ EXACT_HEADS: list[tuple[str, dict[str, object], bytes]] = [
 SERVE = """
 import pickle, sys
 import online.api.http.server
-from online.models import Part, create
+from online.models import StatePart, create
 for kind, options, features, parts in pickle.loads(sys.stdin.buffer.read()):
     model = create(kind, options)
     assert model.predict([features])[0].choice is None
-    model.restore({name: Part(tensors, serving=True) for name, tensors in parts.items()})
+    model.restore({name: StatePart(tensors, serving=True) for name, tensors in parts.items()})
     assert model.predict([features, features])[0].choice is not None, (kind, options)
 assert "torch" not in sys.modules
 """
