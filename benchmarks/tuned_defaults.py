@@ -158,7 +158,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("ranker: evidence to stop", constant("models.ranker.exploration", "BACKED"), (0.15, 0.6), THUMBS),
     Setting("ranker: a thumb up alone", constant("models.ranker.support", "ALONE"), (0.1, 1.0), THUMBS),
     Setting("ranker: gain of evidence", constant("models.ranker.choice", "EVIDENCE_GAIN"), (30.0, 300.0), THUMBS),
-    Setting("ranker: gain of standing", constant("models.ranker.choice", "STANDING_GAIN"), (0.0, 80.0), THUMBS),
+    Setting("ranker: gain of standing", constant("models.ranker.choice", "THUMBS_GAIN"), (0.0, 80.0), THUMBS),
     Setting(
         "ranker: scale of scores", constant("models.ranker.scored_question", "SOFTMAX_SCALE"), (30.0, 60.0), THUMBS
     ),

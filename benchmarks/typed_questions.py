@@ -318,7 +318,7 @@ def rank_with_columns(
         thumb_E=ones_E > 1,
         scope_E=np.zeros(count, np.int8),
         superseded_E=np.full(count, -1, np.int32),
-        standing_R=zeros_R,
+        thumbs_R=zeros_R,
     )
     right = []
     for kind in ("misspelt", "reworded", "two-in-one"):

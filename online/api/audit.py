@@ -32,7 +32,7 @@ async def record(
 ) -> None:
     """Append an entry for a caller, for requests that do not come over HTTP."""
     named = None if target is None else str(target)
-    entry = AuditEntry(caller.id, action, caller.address, model, named, details)
+    entry = AuditEntry(caller.id, action, caller.address, model, named, details, caller.is_person)
     await asyncio.shield(asyncio.to_thread(runtime.workspace.audit.record_or_postpone, entry))
 
 

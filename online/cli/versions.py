@@ -62,11 +62,11 @@ def describe_versions(snapshots: "Snapshots") -> list[dict[str, Any]]:
 
 
 def format_version(version: dict[str, Any]) -> str:
-    from online.models.challenger import describe_standings
+    from online.models.challenger import describe_records
 
     mark = "*" if version["live"] else " "
     labels = f"  {', '.join(version['labels'])}" if version["labels"] else ""
-    comparison = f"  {text}" if (text := describe_standings(version["metrics"])) else ""
+    comparison = f"  {text}" if (text := describe_records(version["metrics"])) else ""
     return (
         f"{mark} {version['version']:>6}  learned until {version['learned_until']:<8} {version['created_at'][:19]}"
         f"  {version['state_sha256'][:12]}{labels}{comparison}"

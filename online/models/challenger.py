@@ -171,12 +171,12 @@ def served_member(model: Model) -> Model:
     return model.models[model.served] if isinstance(model, ChampionChallenger) else model
 
 
-def describe_standings(facts: Mapping[str, float]) -> str:
-    """Both standings in one line, from a version's metrics; "" without a challenger."""
+def describe_records(facts: Mapping[str, float]) -> str:
+    """The figures of both models in one line, from a version's metrics; "" without a challenger."""
     challenged = facts.get(f"{CHALLENGER}_served")
-    standings = list[str]()
+    figures = list[str]()
     for name, served in ((CHAMPION, not challenged), (CHALLENGER, challenged)) if challenged is not None else ():
         percent, error = facts.get(f"{name}_percent"), facts.get(f"{name}_error")
-        standing = f"off by {error:.4g}" if percent is None else f"{percent:.1f} %"
-        standings.append(f"{name} {standing}{' (served)' if served else ''}")
-    return ", ".join(standings)
+        figure = f"off by {error:.4g}" if percent is None else f"{percent:.1f} %"
+        figures.append(f"{name} {figure}{' (served)' if served else ''}")
+    return ", ".join(figures)

@@ -220,7 +220,8 @@ class SummingModel(Protocol):
 class Encoder(Protocol):
     """Turns each instance of a request into the bytes that are logged and learned from."""
 
-    epoch: str
+    epoch: str  # opaque: names the mapping from an instance to bytes
+    is_slow: bool  # it takes milliseconds, so that the event loop must not wait for it
 
     def encode(self, instances: Sequence[Any]) -> list[bytes]:
         """One byte string per instance. Raises ValueError that names the instance and the cause."""

@@ -237,7 +237,7 @@ class Predictor:
 async def encode(encoder: Encoder, instances: Sequence[Any]) -> list[bytes]:
     """Encode instances. Raises BadInput that names the instance."""
     try:
-        if encoder.epoch.startswith(("minilm", "hashed")):  # it takes milliseconds: off the event loop
+        if encoder.is_slow:
             return await asyncio.to_thread(encoder.encode, instances)
         return encoder.encode(instances)
     except BadInput:

@@ -60,7 +60,7 @@ class RateLimits:
 
     def check(self, caller: Caller, requests: int = 0, instances: int = 0, bytes: int = 0) -> None:
         """Count what a caller sends. Raises QuotaExceeded, and counts nothing."""
-        if caller.id in UNLIMITED:
+        if caller.kind in UNLIMITED:
             return
         counted = [(self._find(name), quota) for name, quota in self._quotas(caller)]
         for used, quota in counted:
@@ -70,13 +70,13 @@ class RateLimits:
 
     def take_back(self, caller: Caller, requests: int, instances: int, bytes: int) -> None:
         """Count a request no more that is counted again elsewhere."""
-        if caller.id not in UNLIMITED:
+        if caller.kind not in UNLIMITED:
             for name, _ in self._quotas(caller):
                 self._find(name).add(-requests, -instances, -bytes)
 
     def has_room(self, caller: Caller, bytes: int) -> bool:
         """Whether a caller may send one more request with so many bytes; counts nothing."""
-        if caller.id in UNLIMITED:
+        if caller.kind in UNLIMITED:
             return True
         for name, quota in self._quotas(caller):
             used = self._find(name)
@@ -86,14 +86,14 @@ class RateLimits:
 
     def _quotas(self, caller: Caller) -> list[tuple[str, Quota]]:
         """What a caller is counted as, with the quota of each."""
-        if caller.id.startswith("key:"):
+        if caller.kind == "key":
             return [(caller.id, self._of_key)]
         of_person = [(caller.id, self._of_person)] if caller.user is not None else []
         return [*of_person, (f"address {network_of(caller.address)}", self._of_address)]
 
     def is_paced(self, caller: Caller) -> bool:
         """Whether large bodies of a caller take turns."""
-        return caller.id not in UNLIMITED and not caller.id.startswith("key:")
+        return caller.kind not in UNLIMITED and caller.kind != "key"
 
     def take_turn(self, caller: Caller, bytes: int) -> float:
         """The seconds after which so many bytes of a large body may be read; what follows from its address waits for longer."""

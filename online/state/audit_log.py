@@ -24,7 +24,6 @@ from online.telemetry import log_event
 log = logging.getLogger("online.audit")
 
 MAX_POSTPONED = 10_000  # entries; one more costs the oldest
-PEOPLE = ("user:", "visitor:")  # how the actor begins where it is a person
 PSEUDONYM_DIGITS = 16
 
 
@@ -62,7 +61,7 @@ class AuditLog:
 
     def record(self, entry: AuditEntry) -> None:
         """Append an entry; it is durable when this returns. Slow: never on the event loop. Raises Unavailable."""
-        if entry.actor.startswith(PEOPLE):
+        if entry.is_person:
             kind, _, name = entry.actor.partition(":")
             entry = replace(entry, actor=f"{kind}:{self.pseudonyms(name)[0]}")
         head = self.store.submit(partial(append_audit, entry=entry)).result()

@@ -108,8 +108,8 @@ def is_taught_class(connection: Connection, model: str, label: str) -> bool:
     """Whether feedback that was not retracted has named the class: a name of which all was taken back is new again."""
     retractions = EVENTS.alias()
     retracted = (retractions.c.model == EVENTS.c.model) & (retractions.c.target_offset == EVENTS.c.offset)
-    standing = ~select(retractions.c.offset).where(retracted).exists()
-    return is_named_in(connection, model, label, select(EVENTS.c.offset).where(EVENTS.c.kind == "label", standing))
+    in_force = ~select(retractions.c.offset).where(retracted).exists()
+    return is_named_in(connection, model, label, select(EVENTS.c.offset).where(EVENTS.c.kind == "label", in_force))
 
 
 def is_named_in(connection: Connection, model: str, label: str, events: Select[tuple[int]]) -> bool:

@@ -111,9 +111,9 @@ def list_opinions(connection: Connection, model: str, predictions: Sequence[str]
     """Return the feedback about predictions that is not retracted, the oldest first."""
     if not predictions:
         return []
-    standing = (FEEDBACK.c.prediction_id.in_(predictions), FEEDBACK.c.model == model)
+    unretracted = (FEEDBACK.c.prediction_id.in_(predictions), FEEDBACK.c.model == model)
     columns = (FEEDBACK.c.prediction_id, given_by, FEEDBACK.c.id, FEEDBACK.c.offset, FEEDBACK.c.content)
-    query = select(*columns).where(*standing, FEEDBACK.c.retracted_offset.is_(None))
+    query = select(*columns).where(*unretracted, FEEDBACK.c.retracted_offset.is_(None))
     return [FeedbackInForce(*row) for row in connection.execute(query.order_by(FEEDBACK.c.offset))]
 
 
@@ -166,8 +166,8 @@ def mark_all_retracted(connection: Connection, model: str, ids: Sequence[str], r
 
 def list_unretracted(connection: Connection, model: str, ids: Sequence[str]) -> list[tuple[int, str]]:
     """Return (offset, id) of those of the feedback that is not retracted, in order."""
-    standing = (FEEDBACK.c.model == model, FEEDBACK.c.id.in_(ids), FEEDBACK.c.retracted_offset.is_(None))
-    query = select(FEEDBACK.c.offset, FEEDBACK.c.id).where(*standing)  # sorted here: SQLite would read every row
+    unretracted = (FEEDBACK.c.model == model, FEEDBACK.c.id.in_(ids), FEEDBACK.c.retracted_offset.is_(None))
+    query = select(FEEDBACK.c.offset, FEEDBACK.c.id).where(*unretracted)  # sorted here: SQLite would read every row
     return sorted((offset, id) for offset, id in connection.execute(query))
 
 
@@ -178,7 +178,7 @@ def list_unretracted_between(connection: Connection, model: str, since: int, unt
     return list(connection.scalars(query.order_by(FEEDBACK.c.offset)))
 
 
-def count_standing(
+def count_unretracted(
     connection: Connection, model: str, holder: str, since: str, about: str | None, except_prediction: str | None
 ) -> int:
     """How much feedback of a holder since an instant stands: about one reply or class, or (None) in all.
@@ -201,7 +201,7 @@ def count_summed_examples(connection: Connection, model: str, holder: str) -> in
     return connection.scalar(select(func.sum(FEEDBACK.c.example_count)).where(*of_holder, *stands)) or 0
 
 
-def load_standing_of_holder(
+def load_unretracted_of_holder(
     connection: Connection, model: str, holder: str, count: int, after: int = 0
 ) -> list[FeedbackRow]:
     """Return the oldest feedback of a holder after an offset that is not retracted."""

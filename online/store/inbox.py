@@ -216,8 +216,8 @@ def load_outcomes_of(connection: Connection, model: str, decisions: Sequence[str
 
 def list_decisions(connection: Connection, model: str, count: int) -> list[InboxDecisionRow]:
     """The newest decisions that were not undone, newest first."""
-    standing = select(DECISIONS).where(DECISIONS.c.model == model, DECISIONS.c.undone_at.is_(None))
-    newest = standing.order_by(DECISIONS.c.decided_at.desc(), DECISIONS.c.id).limit(count)
+    in_force = select(DECISIONS).where(DECISIONS.c.model == model, DECISIONS.c.undone_at.is_(None))
+    newest = in_force.order_by(DECISIONS.c.decided_at.desc(), DECISIONS.c.id).limit(count)
     return [InboxDecisionRow(**row) for row in connection.execute(newest).mappings()]
 
 
@@ -238,8 +238,8 @@ def find_decision_about(connection: Connection, model: str, items: Collection[st
 def load_dismissals(connection: Connection, model: str, predictions: Collection[str] | None = None) -> dict[str, str]:
     """Prediction -> when its question was dismissed, of dismissals that were not undone. predictions: None for all."""
     joined = OUTCOMES.join(DECISIONS, (OUTCOMES.c.model == DECISIONS.c.model) & (OUTCOMES.c.decision == DECISIONS.c.id))
-    standing = (OUTCOMES.c.model == model, OUTCOMES.c.role == "question", DECISIONS.c.undone_at.is_(None))
-    query = select(OUTCOMES.c.item, func.max(DECISIONS.c.decided_at)).select_from(joined).where(*standing)
+    in_force = (OUTCOMES.c.model == model, OUTCOMES.c.role == "question", DECISIONS.c.undone_at.is_(None))
+    query = select(OUTCOMES.c.item, func.max(DECISIONS.c.decided_at)).select_from(joined).where(*in_force)
     if predictions is not None:
         query = query.where(OUTCOMES.c.item.in_(predictions))
     return dict(connection.execute(query.group_by(OUTCOMES.c.item)).all())

@@ -14,7 +14,7 @@ from online.models.challenger import (
     CHALLENGER,
     CHAMPION,
     ChampionChallenger,
-    describe_standings,
+    describe_records,
     served_member,
 )
 from online.models.retirement import RetirableModel
@@ -51,7 +51,7 @@ def test_the_better_model_takes_over_once() -> None:
     assert facts["challenger_served"] == 1.0 and "challenger_missed" not in facts
     assert facts["challenger_percent"] > facts["champion_percent"] + 10
     assert facts["contested"] == 600
-    assert describe_standings(facts).endswith(f"challenger {facts['challenger_percent']:.1f} % (served)")
+    assert describe_records(facts).endswith(f"challenger {facts['challenger_percent']:.1f} % (served)")
 
 
 def test_the_answers_are_those_of_the_served_model() -> None:
@@ -97,8 +97,8 @@ def test_rewards_are_not_scored() -> None:
 
 
 def test_a_model_without_a_challenger_has_no_standings() -> None:
-    assert describe_standings(create("knn", {}).facts()) == ""
-    assert describe_standings(create_contest("knn", {}).facts()) == "champion 0.0 % (served), challenger 0.0 %"
+    assert describe_records(create("knn", {}).facts()) == ""
+    assert describe_records(create_contest("knn", {}).facts()) == "champion 0.0 % (served), challenger 0.0 %"
 
 
 def test_only_one_in_score_every_examples_is_scored() -> None:
@@ -116,7 +116,7 @@ def test_regressors_are_compared_by_their_errors() -> None:
     assert served[-1] == CHALLENGER
     facts = model.facts()
     assert facts["challenger_error"] < 0.5 * facts["champion_error"]
-    assert describe_standings(facts) == f"champion off by {facts['champion_error']:.4g}, challenger off by " + (
+    assert describe_records(facts) == f"champion off by {facts['champion_error']:.4g}, challenger off by " + (
         f"{facts['challenger_error']:.4g} (served)"
     )
 

@@ -134,7 +134,7 @@ def test_an_older_head_does_not_replace_a_newer_one(store: Store, log: AuditLog)
 
 
 def test_the_name_of_a_user_is_not_in_the_log_and_their_entries_can_be_found(store: Store, log: AuditLog) -> None:
-    log.record(AuditEntry("user:zoe@example.com", "retract", "192.0.2.9", "chat", "offset 3"))
+    log.record(AuditEntry("user:zoe@example.com", "retract", "192.0.2.9", "chat", "offset 3", is_person=True))
     (pseudonym,) = log.pseudonyms("zoe@example.com")
     rows = store.read(lambda connection: load_audit(connection, 10, actors=[f"user:{pseudonym}"]))
     assert [row.action for row in rows] == ["retract"]

@@ -129,11 +129,11 @@ class Callers:
         is_ours = given.startswith(PREFIX) or "x-admin-key" in credentials.headers
         if not is_ours:  # clients of other servers send a key of theirs where none is needed
             if self.is_open_to_this_machine and credentials.is_local:
-                return Caller("local", frozenset(SCOPES))
+                return Caller("local", frozenset(SCOPES), kind="local")
             if caller := self._of_visitor(credentials):
                 return caller
             if self.settings.open:
-                return Caller("open", frozenset(OPEN_SCOPES))
+                return Caller("open", frozenset(OPEN_SCOPES), kind="open")
         return replace(ANONYMOUS, problem=INVALID_KEY) if given else ANONYMOUS
 
     # keys and sessions
@@ -141,7 +141,7 @@ class Callers:
     def of_key(self, given: str) -> Caller | None:
         """The caller that a key makes; None if it is not valid."""
         if self._is_admin_key(given):
-            return Caller(ADMIN_ID, frozenset(SCOPES))
+            return Caller(ADMIN_ID, frozenset(SCOPES), kind="admin")
         key = self.keys.find(given) if given.startswith(PREFIX) else None
         return None if key is None else caller_of(key)
 
@@ -161,7 +161,7 @@ class Callers:
             return None
         if session.key_id == ADMIN_ID and self.admin_key is not None:
             is_valid = self.cookies.is_valid(session, self.admin_digest)
-            return Caller(ADMIN_ID, frozenset(SCOPES)) if is_valid else None
+            return Caller(ADMIN_ID, frozenset(SCOPES), kind="admin") if is_valid else None
         key = self.keys.get(session.key_id)
         return caller_of(key) if key is not None and self.cookies.is_valid(session, key.digest) else None
 
@@ -174,7 +174,7 @@ class Callers:
         if not name or CONTROL.search(name) or not self.proxies.trusts(credentials.address):
             return None
         id = f"user:{name[:120]}"
-        return Caller(id, frozenset(self.settings.identity_scopes), user=id)
+        return Caller(id, frozenset(self.settings.identity_scopes), user=id, kind="user")
 
     def _of_visitor(self, credentials: Credentials) -> Caller | None:
         id = self.cookies.read_visitor(self._cookie(credentials, VISITOR_COOKIE))
@@ -197,7 +197,12 @@ class Callers:
             ("predict", "feedback", "teach") if teaching == "on" else ("predict", "feedback")
         )
         return Caller(
-            VISITOR + id, frozenset(scopes), user=VISITOR + id, is_reviewed=teaching == "review", is_visitor=True
+            VISITOR + id,
+            frozenset(scopes),
+            user=VISITOR + id,
+            is_reviewed=teaching == "review",
+            is_visitor=True,
+            kind="visitor",
         )
 
     @staticmethod
@@ -221,6 +226,7 @@ def decode_name(value: str) -> str:
 
 
 def caller_of(key: ApiKey) -> Caller:
-    """Without the scope impersonate, a key is a user of its own."""
+    """Return the caller that a key makes. Without the scope impersonate, a key is a user of its own."""
     id = f"key:{key.name}"
-    return Caller(id, key.scopes, None if "impersonate" in key.scopes else id, key.models)
+    user = None if "impersonate" in key.scopes else id
+    return Caller(id, key.scopes, user, key.models, kind="key", key_name=key.name)

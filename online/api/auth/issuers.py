@@ -1,4 +1,4 @@
-"""Who asked for an answer with a signed feedback URL. Its holder may do nothing that this issuer may not do now.
+"""The issuer of a signed feedback URL. The holder of the URL may do nothing that its issuer may not do now.
 
     caller --name_issuer--> `issuer` of the URL, which is signed --find_grant--> what the holder may do when it is used
 
@@ -13,18 +13,20 @@ from online.errors import LinkInvalid
 from online.schemas.access.callers import Caller, Scope
 
 GRANTED: frozenset[Scope] = frozenset({"feedback", "teach"})
-KEY, PROXY = "key:", "user:"  # how the ids of their callers begin
 DIGEST_DIGITS = 16
 EVERYTHING = ("local", ADMIN_ID)
 
 
 def name_issuer(caller: Caller) -> str:
     """Return the issuer of URLs that are created for a caller; "" for a visitor."""
-    if caller.id.startswith(KEY):
-        return digest_name(caller.id.removeprefix(KEY))
-    if caller.id.startswith(PROXY):
-        return "proxy"
-    return caller.id if caller.id in (*EVERYTHING, "open") else ""
+    match caller.kind:
+        case "key":
+            return digest_name(caller.key_name)
+        case "user":
+            return "proxy"
+        case "local" | "admin" | "open":
+            return caller.kind
+    return ""
 
 
 def find_grant(callers: Callers, issuer: str, model: str) -> frozenset[Scope]:

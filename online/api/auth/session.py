@@ -79,7 +79,7 @@ def answer(
     callers: Callers = request.app.state.callers
     if is_signed_in is None:
         cookie = parse_cookies(request.headers.get("cookie", "")).get(SESSION_COOKIE, "")
-        is_signed_in = bool(cookie) and caller.id.startswith(("key:", "admin"))
+        is_signed_in = bool(cookie) and caller.kind in ("key", "admin")
     content = SessionAnswer(
         caller=caller.id,
         scopes=[scope for scope in SCOPES if scope in caller.scopes],

@@ -59,7 +59,7 @@ def visible_summary(caller: Caller, summary: Mapping[str, Any]) -> Mapping[str, 
 
 
 def describe_score(each: ScoreBreakdown) -> dict[str, Any]:
-    terms = {"sums": each.sums, "evidence": each.evidence, "standing": each.standing, "moved": each.moved}
+    terms = {"sums": each.sums, "evidence": each.evidence, "standing": each.thumbs, "moved": each.moved}
     return {"id": each.reply, "text": each.text, "score": sum(terms.values()), **terms}
 
 

@@ -138,7 +138,9 @@ def link_caller(request: Request, prediction: PredictionRow) -> Caller:
     if own.is_trusted:
         scopes |= {"curate"}
     anonymous, is_reviewed = is_visitor or user is None, teaching == "review"
-    return Caller(f"link:{prediction.id}", scopes, address=own.address, is_reviewed=is_reviewed, is_visitor=anonymous)
+    return Caller(
+        f"link:{prediction.id}", scopes, address=own.address, is_reviewed=is_reviewed, is_visitor=anonymous, kind="link"
+    )
 
 
 def slot_key(prediction: PredictionRow) -> str:

@@ -30,11 +30,15 @@ def list_entries(
       online audit list --count 200
       online audit list --user alice@example.com --json
     """
-    from online.state.audit_log import PEOPLE
+    from online.schemas.access.callers import PERSON_KINDS
     from online.store.callers.audit import load_audit
 
     with open_workspace(load_settings(config, state=state, store=store)) as workspace:
-        actors = [] if user is None else [kind + each for kind in PEOPLE for each in workspace.audit.pseudonyms(user)]
+        actors = (
+            []
+            if user is None
+            else [f"{kind}:{each}" for kind in PERSON_KINDS for each in workspace.audit.pseudonyms(user)]
+        )
         rows = list(reversed(workspace.store.read(lambda connection: load_audit(connection, count, actors=actors))))
     if as_json:
         entries = [{**row.model_dump(), "details": json.loads(row.details)} for row in rows]

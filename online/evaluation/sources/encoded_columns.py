@@ -14,7 +14,8 @@ class ColumnEncoder:
     """An encoder of rows, of which a model reads what their profile makes of them."""
 
     def __init__(self, encoder: Encoder, profile: TableProfile) -> None:
-        self.encoder, self.epoch, self._treat = encoder, encoder.epoch, create_treatment(profile)
+        self.encoder, self._treat = encoder, create_treatment(profile)
+        self.epoch, self.is_slow = encoder.epoch, encoder.is_slow
 
     def encode(self, instances: Sequence[Any]) -> list[bytes]:
         """Raises ValueError as the encoder does."""

@@ -31,7 +31,7 @@ from online.learning.encoder_tuning.text_events import (
     BEFORE_LOG,
     TextEvent,
     build_row_events,
-    read_standing_events,
+    read_events_in_force,
     read_text_events,
 )
 from online.learning.encoder_tuning.tuning import EncoderComparison, EncoderTuning, Progress
@@ -122,7 +122,7 @@ class AdaptationRun:
         store, model = self.workspace.store, self.model
         used = store.read(lambda connection: encoder_of(connection, model.name))
         since = store.read(lambda connection: encoder_since(connection, model.name)) if used else BEFORE_LOG
-        logged = read_standing_events(store, model.name, recipe(model.kind, self.workspace.options(model)))
+        logged = read_events_in_force(store, model.name, recipe(model.kind, self.workspace.options(model)))
         events = [*self.rows, *logged]
         tuning = EncoderTuning(model.kind, model.options, events, self.tuning, tick, self._load_tuned(used), since)
         verdict, until = tuning.judge(), logged[-1].entry.offset if logged else 0

@@ -42,7 +42,7 @@ def build_row_events(rows: Iterable[tuple[str, str]]) -> list[TextEvent]:
     ]
 
 
-def read_standing_events(store: Store, model: str, recipe: str) -> list[TextEvent]:
+def read_events_in_force(store: Store, model: str, recipe: str) -> list[TextEvent]:
     """Return the events of a model's log that were neither retracted nor refused.
 
     Raises SetupError if the text of a learned event is not in the store.
@@ -50,14 +50,14 @@ def read_standing_events(store: Store, model: str, recipe: str) -> list[TextEven
     refused = store.read(lambda connection: load_refusals(connection, model, recipe))
     events = read_text_events(store, model)
     excluded = {each.event.target.offset for each in events if each.event.target is not None} | refused.keys()
-    standing = [each for each in events if each.event.kind != "retraction" and not each.event.teaches_nothing]
-    return [each for each in standing if each.entry.offset not in excluded]
+    in_force = [each for each in events if each.event.kind != "retraction" and not each.event.teaches_nothing]
+    return [each for each in in_force if each.entry.offset not in excluded]
 
 
 def read_text_events(store: Store, model: str) -> list[TextEvent]:
     """Return a model's whole log. A retraction has the text of what it retracts.
 
-    Raises SetupError as `read_standing_events` does.
+    Raises SetupError as `read_events_in_force` does.
     """
     events, texts = list[TextEvent](), dict[int, str]()
     while page := store.read(lambda connection: read_page(connection, model, texts)):

@@ -45,6 +45,7 @@ class HashedTextEncoder:
     """Encodes texts by hashing. It needs no files and no threads."""
 
     epoch = HASHED_EPOCH
+    is_slow = True
 
     def __init__(self, max_chars: int = 8_000) -> None:
         self.max_chars = max_chars

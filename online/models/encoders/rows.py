@@ -35,6 +35,8 @@ class VectorEncoder:
     has read no instance yet.
     """
 
+    is_slow = False
+
     def __init__(self, size: int) -> None:
         self.size = size
         self.epoch = f"vector-{size}"
@@ -95,6 +97,7 @@ class TableEncoder:
     """
 
     epoch = "table"
+    is_slow = False
 
     def encode(self, instances: Sequence[Any]) -> list[bytes]:
         return [self._row(instance, place) for place, instance in enumerate(instances)]

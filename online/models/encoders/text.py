@@ -42,6 +42,7 @@ class TextEncoder:
     """
 
     epoch = f"minilm-{minilm.WEIGHTS_SHA256[:8]}-int8x{TEXT_SCALE}-{minilm.GRAPH_VERSION}"
+    is_slow = True
 
     def __init__(
         self,

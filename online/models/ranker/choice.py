@@ -2,7 +2,7 @@
 
     score(q, r) = LDA of the questions that r was right for     exact sums; the reply's own text counts as one
                 + evidence of rated neighbours of q             signed exemplars, averaged, never summed
-                + standing of r                                 its thumbs anywhere, if they tell replies apart
+                + thumbs of r                                   its thumbs anywhere, if they tell replies apart
                 , swapped between two replies where a correction of scope reply says so (corrections.py)
     same question before (cosine >= .999): the latest verdict decides at once
     similar question before (cosine >= .9): a reply that was rejected there more than liked is withheld
@@ -51,7 +51,7 @@ from online.models.ranker.support import Support
 from online.models.statistics.exact import LinearWeights
 
 EVIDENCE_GAIN = 100.0  # score units of LDA per unit of evidence
-STANDING_GAIN = 40.0  # score units of LDA per unit of standing
+THUMBS_GAIN = 40.0  # score units of LDA per unit of thumbs
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class ReplyChooser:
     ) -> Answer:
         weights, neighbours = self.weights, self.neighbours
         evidence_R = compute_evidence(cosine_E, neighbours, len(lda_R))
-        scores_R = lda_R + EVIDENCE_GAIN * evidence_R + STANDING_GAIN * neighbours.standing_R
+        scores_R = lda_R + EVIDENCE_GAIN * evidence_R + THUMBS_GAIN * neighbours.thumbs_R
         reachable_R = find_reachable(self.local_R, cosine_E, neighbours)
         redirections = self.supersessions.find(cosine_E, unit_D, weights.active, reachable_R)
         redirect(scores_R, redirections)
@@ -224,17 +224,17 @@ class ReplyChooser:
         unit_QD = normalise_rows(x_QD)
         cosine_E = limit_reach(neighbours.cosines(unit_QD), neighbours)[0]
         evidence_R = EVIDENCE_GAIN * compute_evidence(cosine_E, neighbours, len(sums_R))
-        standing_R = STANDING_GAIN * neighbours.standing_R
+        thumbs_R = THUMBS_GAIN * neighbours.thumbs_R
         reachable_R = find_reachable(self.local_R, cosine_E, neighbours)
         allowed_R = weights.active & reachable_R
-        before_R = sums_R + evidence_R + standing_R
+        before_R = sums_R + evidence_R + thumbs_R
         after_R = before_R.copy()
         redirect(after_R, self.supersessions.find(cosine_E, unit_QD[0], weights.active, reachable_R))
         moved_R, scores_R = after_R - before_R, np.where(allowed_R, after_R, -np.inf)
         ids = [reply.id for reply in self.replies]
         best = [int(r) for r in np.argsort(-scores_R, kind="stable") if np.isfinite(scores_R[r])]
         shown = sorted(best, key=lambda r: ids[r] != given)[:count]
-        terms = sums_R, evidence_R, standing_R, moved_R
+        terms = sums_R, evidence_R, thumbs_R, moved_R
         breakdowns = [
             ScoreBreakdown(ids[r], self.replies[r].text, *(float(term_R[r]) for term_R in terms)) for r in shown
         ]

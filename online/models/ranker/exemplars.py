@@ -4,7 +4,7 @@
     serving:  ExemplarIndex   the same as arrays, and the evidence they give for a question
 
 Evidence is averaged, never summed, so that a few wrong thumbs among many cannot carry a reply. In
-addition to the evidence near a question, a reply has a standing: its thumbs anywhere.
+addition to the evidence near a question, a reply has a score of its thumbs anywhere.
 
 Shapes: Q questions, R replies, D features, E exemplars.
 """
@@ -131,7 +131,7 @@ class ExemplarIndex:
     thumb_E: NDArray[np.bool_]
     scope_E: NDArray[np.int8]
     superseded_E: NDArray[np.int32]
-    standing_R: NDArray[np.float64]
+    thumbs_R: NDArray[np.float64]
 
     @classmethod
     def of(cls, parts: Sequence[StatePart], replies: int) -> "ExemplarIndex":
@@ -141,11 +141,11 @@ class ExemplarIndex:
 
         reply_E, thumb_E = joined("reply", np.int32), joined("thumb", np.bool_)
         reward_E = (joined("reward", np.float32) / 127).astype(np.float32)
-        standing_R = compute_standing(reply_E[thumb_E], reward_E[thumb_E], replies)
+        thumbs_R = compute_thumbs(reply_E[thumb_E], reward_E[thumb_E], replies)
         units = [cls._unit(part) for part in parts]
         scope_E, superseded_E = joined("scope", np.int8), joined("superseded", np.int32)
         offset_E, taught_E = joined("offset", np.int64), joined("taught", np.bool_)
-        return cls(units, offset_E, reply_E, reward_E, taught_E, thumb_E, scope_E, superseded_E, standing_R)
+        return cls(units, offset_E, reply_E, reward_E, taught_E, thumb_E, scope_E, superseded_E, thumbs_R)
 
     def cosines(self, unit_QD: NDArray[np.float32]) -> NDArray[np.float32]:
         columns = [unit_QD @ unit.T for unit in self.units]
@@ -187,7 +187,7 @@ class GrowingIndex:
         self._thumb_E = grow([exemplar.thumb for exemplar in exemplars], np.bool_, room)
         self._scope_E = grow([exemplar.scope for exemplar in exemplars], np.int8, room)
         self._superseded_E = grow([exemplar.superseded for exemplar in exemplars], np.int32, room)
-        self._standing_R: NDArray[np.float64] | None = None
+        self._thumbs_R: NDArray[np.float64] | None = None
 
     def append(self, exemplar: Exemplar) -> bool:
         """Append an exemplar. False if the index must be built again."""
@@ -200,26 +200,26 @@ class GrowingIndex:
         self._taught_E[at], self._thumb_E[at] = exemplar.taught, exemplar.thumb
         self._scope_E[at], self._superseded_E[at] = exemplar.scope, exemplar.superseded
         self.count += 1
-        self._standing_R = None if exemplar.thumb else self._standing_R
+        self._thumbs_R = None if exemplar.thumb else self._thumbs_R
         return True
 
     def remove(self, offset: int) -> None:
         """Remove the exemplar at this offset."""
         at = int(np.searchsorted(self._offset_E[: self.count], offset))
         self._unit_ED[at], self._reward_E[at], self._thumb_E[at], self._scope_E[at] = 0.0, 0.0, False, NO_SCOPE
-        self._standing_R = None
+        self._thumbs_R = None
 
     def view(self, replies: int) -> ExemplarIndex:
         """The present exemplars. It is valid until the next change."""
         reply_E, reward_E = self._reply_E[: self.count], self._reward_E[: self.count]
         thumb_E = self._thumb_E[: self.count]
-        if self._standing_R is None or len(self._standing_R) != replies:
-            self._standing_R = compute_standing(reply_E[thumb_E], reward_E[thumb_E], replies)
+        if self._thumbs_R is None or len(self._thumbs_R) != replies:
+            self._thumbs_R = compute_thumbs(reply_E[thumb_E], reward_E[thumb_E], replies)
         offset_E, taught_E = self._offset_E[: self.count], self._taught_E[: self.count]
         scope_E, superseded_E = self._scope_E[: self.count], self._superseded_E[: self.count]
         units = [self._unit_ED[: self.count]]
         return ExemplarIndex(
-            units, offset_E, reply_E, reward_E, taught_E, thumb_E, scope_E, superseded_E, self._standing_R
+            units, offset_E, reply_E, reward_E, taught_E, thumb_E, scope_E, superseded_E, self._thumbs_R
         )
 
 
@@ -241,7 +241,7 @@ class ScoreBreakdown:
     text: str
     sums: float
     evidence: float
-    standing: float
+    thumbs: float
     moved: float = 0.0
 
 
@@ -349,7 +349,7 @@ def compute_evidence(cosine_E: NDArray[np.float32], neighbours: ExemplarIndex, r
     return averaged
 
 
-def compute_standing(reply: NDArray[np.int32], reward: NDArray[np.float32], replies: int) -> NDArray[np.float64]:
+def compute_thumbs(reply: NDArray[np.int32], reward: NDArray[np.float32], replies: int) -> NDArray[np.float64]:
     """Standing [R] in (-1, 1): averaged thumbs of each reply, times how much thumbs differ between replies.
 
     It matters where thumbs rate the reply itself (for example its style). Where they rate how well

@@ -50,8 +50,8 @@ class Likeness(NamedTuple):
         """The likeness to the replies at these places. allowed_R: the replies that may be given, and so be rivals."""
         familiarity_K = familiarity_R[places]
         closeness_K = find_closeness(unit_D, places, familiarity_K, centres_RD, redirections)
-        standing_R = mask_superseded(np.where(allowed_R, familiarity_R, -1.0), redirections)
-        return cls(familiarity_K, closeness_K, find_rivals(standing_R, places))
+        active_R = mask_superseded(np.where(allowed_R, familiarity_R, -1.0), redirections)
+        return cls(familiarity_K, closeness_K, find_rivals(active_R, places))
 
     def after_others(self, places: NDArray[np.intp], familiarity_R: Floats, allowed_R: NDArray[np.bool_]) -> Self:
         """The same for each reply once those before it were rejected, which then are no rivals."""
@@ -97,17 +97,17 @@ def find_closeness(
     return closeness_K
 
 
-def find_rivals(standing_R: Floats, places: NDArray[np.intp]) -> Floats:
+def find_rivals(active_R: Floats, places: NDArray[np.intp]) -> Floats:
     """The greatest number [K] of another reply than each."""
-    best = int(standing_R.argmax())
-    next_best = np.delete(standing_R, best).max(initial=-1.0)
-    rival_K: Floats = np.maximum(np.where(places == best, next_best, standing_R[best]), LEAST_RIVAL)
+    best = int(active_R.argmax())
+    next_best = np.delete(active_R, best).max(initial=-1.0)
+    rival_K: Floats = np.maximum(np.where(places == best, next_best, active_R[best]), LEAST_RIVAL)
     return rival_K
 
 
-def mask_superseded(standing_R: Floats, redirections: Sequence[Redirection]) -> Floats:
+def mask_superseded(active_R: Floats, redirections: Sequence[Redirection]) -> Floats:
     """The same without the replies whose questions another one took over."""
-    masked_R = standing_R.copy()
+    masked_R = active_R.copy()
     masked_R[[each.old for each in redirections]] = -1.0
     return masked_R
 

@@ -1,7 +1,7 @@
 """Several learners on one stream; evidence decides which of them answers.
 
     example -> every contender's answer, and their vote -> compared with the class -> then each learns it
-                                 standings: fading loss, right / seen, a bet against the served one
+                                 records: fading loss, right / seen, a bet against the served one
 
 Each contender is scored prequentially, one example at a time, so neither micro-batches nor which
 contender was served affect the scores. `vote` averages the contenders' chances, weighted by their
@@ -112,12 +112,12 @@ class ContenderRecord(Bets):
 class ChallengerTrial:
     """A challenger that relearns the contender `of`, its original.
 
-    standing: bets that the challenger is better. other: bets that the original is.
+    record: bets that the challenger is better. other: bets that the original is.
     """
 
     of: str
     model: Model
-    standing: ContenderRecord = field(default_factory=ContenderRecord)
+    record: ContenderRecord = field(default_factory=ContenderRecord)
     other: ContenderRecord = field(default_factory=ContenderRecord)
 
 
@@ -151,8 +151,8 @@ class BestOf:
         voting = [VOTE] if self.options["vote"] and len(self.models) > 1 else []
         handicaps = {} if self.options["contenders"] else HANDICAPS
         first = {name: [handicaps.get(name, 0.0)] * len(MEMORIES) for name in [*voting, *self.models]}
-        self.standings = {name: ContenderRecord(losses=losses) for name, losses in first.items()}
-        self.served = next(iter(self.standings))
+        self.records = {name: ContenderRecord(losses=losses) for name, losses in first.items()}
+        self.served = next(iter(self.records))
         self.memories = MemoryChoice()
         self.roster = MemberSchedule(self.models, self.options["patience"])
         self.exact = {name for name, own in contenders.items() if spec_of(own["kind"]).is_exact}
@@ -213,7 +213,7 @@ class BestOf:
 
     def _count_votes(self, answers: Sequence[Answer]) -> Ballot:
         """The votes of every memory. answers: one per active contender, in their order."""
-        return Ballot(answers, [self.standings[name].losses for name in self.roster.active])
+        return Ballot(answers, [self.records[name].losses for name in self.roster.active])
 
     # learn
 
@@ -285,14 +285,14 @@ class BestOf:
     def _score(self, example: Example, answers: dict[str, Answer]) -> None:
         """Score the answers of the members that are awake, and of their vote."""
         self.roster.scored += 1
-        if VOTE in self.standings:
+        if VOTE in self.records:
             if self._ballot is None or self._last[0] != example.features:
                 self._ballot = self._count_votes([answers[name] for name in self.roster.active])
                 self._last = example.features, {VOTE: self._ballot.vote(self.memories.best)}
             answers[VOTE] = self._last[1][VOTE]
             self.memories.score(self._ballot.find_choices(), example.label)
         for name, answer in answers.items():
-            self.standings[name].add(answer, example.label)
+            self.records[name].add(answer, example.label)
         right = {name: answer.choice == example.label for name, answer in answers.items()}
         self._update_bets(right)
         if self.options["rest"] and self.served in right:
@@ -302,13 +302,13 @@ class BestOf:
 
     def _put_to_rest(self) -> None:
         """Decide who rests from now on, where a stretch begins."""
-        spared = {name for name in self.models if self.standings[name].seen < GRACE}
+        spared = {name for name in self.models if self.records[name].seen < GRACE}
         spared |= {self.served, *([self.trial.of] if self.trial else ())}
         hopeless = [name for name in self.roster.find_hopeless() if name not in spared]
         if hopeless and self.options["rest"]:
             shares = self._compute_largest_shares(self.roster.active)
             for name in self.roster.rest([name for name in hopeless if shares[name] < REST_SHARE]):
-                self.standings[name].begin_again()
+                self.records[name].begin_again()
             self._ballot = None  # another set of members votes now
 
     def _compute_largest_shares(self, among: Collection[str]) -> dict[str, float]:
@@ -319,31 +319,31 @@ class BestOf:
 
     def _compute_shares(self, among: Collection[str], memory: int) -> dict[str, float]:
         """The share of a memory's vote that each of these members has, or would have if it were active."""
-        losses = {name: self.standings[name].losses for name in self.models if name in among}
+        losses = {name: self.records[name].losses for name in self.models if name in among}
         return compute_shares(losses, self.roster.active, memory)
 
     def _update_bets(self, right: Mapping[str, bool]) -> None:
         """Update every rival's bet against the served contender, and serve a rival that has won its bet."""
         rivals = [name for name in right if name != self.served and name not in self.roster.resting]
-        wealth = {name: self.standings[name].bet(right[name] - right[self.served]) for name in rivals}
+        wealth = {name: self.records[name].bet(right[name] - right[self.served]) for name in rivals}
         richest = max(rivals, key=wealth.__getitem__, default=self.served)
-        if rivals and wealth[richest] >= self.options["patience"] * (len(self.standings) - 1):
+        if rivals and wealth[richest] >= self.options["patience"] * (len(self.records) - 1):
             self.served = richest
-            for standing in self.standings.values():
-                standing.begin_again()
+            for record in self.records.values():
+                record.begin_again()
 
     def _score_trial(
         self, trial: ChallengerTrial, example: Example, given: dict[str, list[Answer]], place: int
     ) -> None:
         """Score the challenger. given: the answers to a stretch; place: of this example among them."""
         answer, original = given[CHALLENGER][place], given[trial.of][place]
-        trial.standing.add(answer, example.label)
+        trial.record.add(answer, example.label)
         gain = (answer.choice == example.label) - (original.choice == example.label)
-        if trial.standing.bet(gain) >= self.options["patience"]:
+        if trial.record.bet(gain) >= self.options["patience"]:
             self.models[trial.of], given[trial.of] = trial.model, given[CHALLENGER]
-            won = self.standings[trial.of]
-            losses = extend_losses(trial.standing.losses, trial.standing.seen, won.seen)
-            won.loss, won.losses, won.recent = trial.standing.loss, losses, trial.standing.recent
+            won = self.records[trial.of]
+            losses = extend_losses(trial.record.losses, trial.record.seen, won.seen)
+            won.loss, won.losses, won.recent = trial.record.loss, losses, trial.record.recent
             self.trial = None
         elif trial.other.bet(-gain) >= self.options["patience"]:
             self.trial = None
@@ -353,7 +353,7 @@ class BestOf:
 
     def drifted(self, label: str | None, since: int) -> None:
         """Notify every contender and wake those that rest; drift in all classes also starts a challenger."""
-        single = min(self.roster.active, key=lambda name: self.standings[name].loss)
+        single = min(self.roster.active, key=lambda name: self.records[name].loss)
         self.roster.wake_all()
         for model in self.models.values():
             model.drifted(label, since)
@@ -370,30 +370,30 @@ class BestOf:
         Of each member also what share of the vote it has in percent, and whether it rests.
         """
         facts = dict[str, float]()
-        for name, standing in self.standings.items():
-            facts[f"{name}_percent"] = 100 * standing.right / max(standing.seen, 1)
-            facts[f"{name}_recent_percent"] = standing.recent_percent
-            facts[f"{name}_loss"] = standing.loss * (1 - FADING)
+        for name, record in self.records.items():
+            facts[f"{name}_percent"] = 100 * record.right / max(record.seen, 1)
+            facts[f"{name}_recent_percent"] = record.recent_percent
+            facts[f"{name}_loss"] = record.loss * (1 - FADING)
             facts[f"{name}_served"] = float(name == self.served)
-        if VOTE in self.standings:
+        if VOTE in self.records:
             shares = self._compute_shares(self.roster.active, self.memories.best)
             facts |= {f"{name}_vote_percent": 100 * shares.get(name, 0.0) for name in self.models}
         return facts | {f"{name}_rests": float(name in self.roster.resting) for name in self.models}
 
     def fingerprint(self) -> str:
         table = self._table()
-        if self.roster.scored < GRACE:  # nothing may rest yet: the hash is that of the standings alone
+        if self.roster.scored < GRACE:  # nothing may rest yet: the hash is that of the records alone
             del table["roster"], table["memories"]
-            for standing in _list_standings(table):
-                del standing["losses"], standing["recent"]
+            for record in _list_records(table):
+                del record["losses"], record["recent"]
         seen = hashlib.sha256(json.dumps(table).encode())
         for model in (*self.models.values(), *([self.trial.model] if self.trial else ())):
             seen.update(model.fingerprint().encode())
         return seen.hexdigest()
 
     def _table(self) -> dict[str, Any]:
-        trial = self.trial and [self.trial.of, asdict(self.trial.standing), asdict(self.trial.other)]
-        standings = {name: asdict(standing) for name, standing in self.standings.items()}
+        trial = self.trial and [self.trial.of, asdict(self.trial.record), asdict(self.trial.other)]
+        standings = {name: asdict(record) for name, record in self.records.items()}
         table = {"served": self.served, "standings": standings, "trial": trial, "roster": self.roster.table()}
         return {**table, "memories": self.memories.errors}
 
@@ -421,8 +421,8 @@ class BestOf:
         table = unpack_json(state["table"].tensors["table"])
         self._set_contenders(self.options["contenders"] or CONTENDERS[self.input])
         self.served, self.trial = table["served"], None
-        self.standings = {
-            name: ContenderRecord(**table["standings"][name]) for name in self.standings
+        self.records = {
+            name: ContenderRecord(**table["standings"][name]) for name in self.records
         }  # in the order of the options
         self.memories.errors = table["memories"]
         self.roster.restore(table["roster"])
@@ -433,12 +433,12 @@ class BestOf:
         if "memory" in state:
             self.recent = [bytes.fromhex(features) for features in unpack_json(state["memory"].tensors["recent"])]
             if table["trial"]:
-                of, standing, other = table["trial"]
-                records = ContenderRecord(**standing), ContenderRecord(**other)
+                of, record, other = table["trial"]
+                records = ContenderRecord(**record), ContenderRecord(**other)
                 self.trial = ChallengerTrial(of, self._create_member(of), *records)
                 self.trial.model.restore(extract_parts(CHALLENGER, state))
 
 
-def _list_standings(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _list_records(table: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The records in a state's table: those of the contenders, and of a challenger and its original."""
     return [*table["standings"].values(), *(table["trial"][1:] if table["trial"] else ())]

@@ -10,6 +10,8 @@ from typing import Literal, get_args
 
 Scope = Literal["predict", "feedback", "teach", "curate", "operate", "erase", "keys", "impersonate"]
 PublicTeaching = Literal["off", "review", "on"]
+CallerKind = Literal["key", "user", "visitor", "link", "local", "open", "admin", "service", "anonymous"]
+PERSON_KINDS: tuple[CallerKind, ...] = ("user", "visitor")
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 SCOPE_HELP: dict[Scope, str] = {
     "predict": "ask for predictions, and read what is public about a model: its status, versions, replies and curve",
@@ -27,10 +29,12 @@ SCOPE_HELP: dict[Scope, str] = {
 class Caller:
     """Who sends a request.
 
-    id: "key:NAME", "visitor:ID", "user:NAME" (from a proxy), "local", "open", "admin" or "anonymous".
+    id: opaque, and unique among all callers; `kind` says what proves it: an API key, a proxy that has signed in a user, the cookie
+    or token of a visitor, a signed feedback URL, the machine itself, the setting `open`, the admin key, the service, or nothing.
     user: on whose behalf it acts; None for a caller that may act for any user (impersonate).
     models: the only models it may use; None for all. is_reviewed: what it teaches is held until a curator accepts it.
     is_visitor: whether anybody can become such a caller again and again, with a new cookie.
+    key_name: of the API key, which a rotation keeps; "" without one.
     problem: why its credential does not count; "" if it sent none or a valid one.
     """
 
@@ -42,6 +46,8 @@ class Caller:
     is_reviewed: bool = False
     is_visitor: bool = False
     problem: str = ""
+    kind: CallerKind = "anonymous"
+    key_name: str = ""
 
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes
@@ -58,17 +64,25 @@ class Caller:
         return self.models is None or model in self.models
 
     @property
+    def is_person(self) -> bool:
+        """Whether its id names a person, whose name the audit log replaces by a pseudonym."""
+        return self.kind in PERSON_KINDS
+
+    @property
     def is_trusted(self) -> bool:
         """Whether its feedback is neither counted against quotas nor capped: a curator's, or that of the machine's user."""
         return "curate" in self.scopes
 
 
 def caller_with(id: str, scopes: Iterable[Scope], address: str = "") -> Caller:
+    """Return a caller with these scopes, for work that no request asked for and for tests."""
     return Caller(id, frozenset(scopes), address=address)
 
 
 ANONYMOUS = Caller("anonymous", frozenset())
-SERVICE = Caller("service", frozenset(SCOPES))  # work that the service does by itself, such as copying ratings
+SERVICE = Caller(
+    "service", frozenset(SCOPES), kind="service"
+)  # work that the service does by itself, such as copying ratings
 
 
 def network_of(address: str) -> str:

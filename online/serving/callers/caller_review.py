@@ -40,7 +40,7 @@ from online.store.callers.statements import (
     Statement,
     count_statements,
     load_held_statements,
-    load_standing_statements,
+    load_unretracted_statements,
 )
 from online.telemetry import OutageLog
 
@@ -110,7 +110,7 @@ class CallerReview:
         if seen == self.reviewed:
             return None
         self.reviewed = seen
-        said = load_standing_statements(connection, self.name, MAX_STATEMENTS)
+        said = load_unretracted_statements(connection, self.name, MAX_STATEMENTS)
         held = load_held_statements(connection, self.name, ("influence", "quarantine"), MAX_HELD_STATEMENTS)
         width = len(said[-1].features) if said else 0
         same = [each for each in (*said, *held) if len(each.features) == width]
@@ -173,7 +173,7 @@ class CallerReview:
         for holder, reason in sorted((findings.set_apart or {}).items()):
             await self.holders.set_apart(holder, reason)
         for holder in findings.unfinished:
-            await self.holders.retract_standing(holder, is_kept=True)
+            await self.holders.retract_feedback(holder, is_kept=True)
         for holder in findings.established:
             await self.holders.establish(holder)
         for id in findings.released:

@@ -21,9 +21,9 @@ from online.serving.feedback.retraction import find_closed_until, record_retract
 from online.serving.feedback.review import accept_held, reject, reject_held
 from online.store import now
 from online.store.callers.held_feedback import HeldFeedbackRow, HoldReason, add_held, list_undecided
-from online.store.callers.standing import StandingRow, State, load_standing, meet_holder, set_state
+from online.store.callers.standing import StandingRow, State, load_or_create_standing, load_standing, set_state
 from online.store.database.values import ERASED, NO_TEXT
-from online.store.feedback import FeedbackRow, load_standing_of_holder
+from online.store.feedback import FeedbackRow, load_unretracted_of_holder
 from online.store.predictions import load_predictions
 from online.telemetry import log_event
 
@@ -47,7 +47,7 @@ class Holders:
 
     async def set_apart(self, holder: str, reason: str, by: str = DECIDED_BY_REVIEW) -> None:
         await self._set_state(holder, "quarantined", reason, by)
-        await self.retract_standing(holder, is_kept=True)
+        await self.retract_feedback(holder, is_kept=True)
 
     async def release(self, holder: str, by: str) -> StandingRow:
         """Raises NotFound for a holder that is not known."""
@@ -58,7 +58,7 @@ class Holders:
     async def drop(self, holder: str, by: str) -> StandingRow:
         """Raises NotFound for a holder that has given no feedback."""
         await self._set_state(holder, "dropped", None, by, must_exist=True)
-        await self.retract_standing(holder, is_kept=False)
+        await self.retract_feedback(holder, is_kept=False)
         while rejected := await self.feedback.transactions.write(
             lambda connection: self._reject_some(connection, holder, by)
         ):
@@ -72,9 +72,9 @@ class Holders:
     ) -> None:
         def record(connection: Connection) -> None:
             if load_standing(connection, self.name, holder) is None:
-                if must_exist and not load_standing_of_holder(connection, self.name, holder, 1):
+                if must_exist and not load_unretracted_of_holder(connection, self.name, holder, 1):
                     raise NotFound(f"{self.name} has no feedback of the caller {holder!r}")
-                meet_holder(connection, self.name, holder, "", now())
+                load_or_create_standing(connection, self.name, holder, "", now())
             set_state(connection, self.name, holder, state, reason, by, now())
 
         await self.feedback.transactions.commit(record)
@@ -88,7 +88,7 @@ class Holders:
         )
         return row
 
-    async def retract_standing(self, holder: str, is_kept: bool) -> None:
+    async def retract_feedback(self, holder: str, is_kept: bool) -> None:
         """Retract all feedback of a holder that stands and has not expired.
 
         is_kept: hold it, so that it can be released. Sums are not held: nobody could see what they are.
@@ -101,7 +101,7 @@ class Holders:
     def _retract_some(self, connection: Connection, holder: str, is_kept: bool) -> bool:
         """Whether there may be more."""
         closed_until = find_closed_until(connection, self.name)
-        rows = load_standing_of_holder(connection, self.name, holder, MAX_CHANGES, closed_until)
+        rows = load_unretracted_of_holder(connection, self.name, holder, MAX_CHANGES, closed_until)
         for row in rows:
             record_retraction(connection, self.feedback.spec, row.id)
         kept = [row for row in rows if is_kept and row.content != ERASED and row.example_count is None]

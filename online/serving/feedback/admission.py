@@ -101,7 +101,7 @@ def admit(
             "what it was answered, and choose among the replies and classes that there are"
         )
     subject = find_subject(connection, model, place, item, prediction)
-    standing = influence.meet(connection, caller, holder_of(caller, item.user), at)
+    standing = influence.load_or_create_standing(connection, caller, holder_of(caller, item.user), at)
     hold = influence.find_hold(connection, standing, item, subject)
     if hold != "quarantine" and needs_review(connection, model.name, caller, item, prediction, teaches, subject):
         hold = "review"

@@ -17,8 +17,8 @@ from online.serving.processes.store_messages import NewFeedback
 from online.settings import ModelSettings, Settings
 from online.store.callers.held_feedback import HoldReason
 from online.store.callers.quotas import use_quota, used_since
-from online.store.callers.standing import StandingRow, meet_holder
-from online.store.feedback import count_standing
+from online.store.callers.standing import StandingRow, load_or_create_standing
+from online.store.feedback import count_unretracted
 
 
 class Influence:
@@ -32,9 +32,10 @@ class Influence:
         """The beginning of the window."""
         return at - timedelta(hours=self.settings.influence_window_hours)
 
-    def meet(self, connection: Connection, caller: Caller, holder: str, at: datetime) -> StandingRow:
+    def load_or_create_standing(self, connection: Connection, caller: Caller, holder: str, at: datetime) -> StandingRow:
+        """Return the standing of a holder that gives feedback now; a new one where there is none."""
         address = network_of(caller.address) if caller.is_visitor else ""
-        return meet_holder(connection, self.model.name, holder, address, at.isoformat())
+        return load_or_create_standing(connection, self.model.name, holder, address, at.isoformat())
 
     def find_hold(
         self, connection: Connection, standing: StandingRow, item: NewFeedback, subject: str | None
@@ -54,7 +55,7 @@ class Influence:
         is_new, since = standing.state == "new", self.since(at).isoformat()
 
         def count(about: str | None) -> int:
-            return count_standing(connection, self.model.name, standing.holder, since, about, prediction_id)
+            return count_unretracted(connection, self.model.name, standing.holder, since, about, prediction_id)
 
         most = self.settings.new_influence_per_reply if is_new else self.settings.influence_per_reply
         if subject is not None and count(subject) >= most:

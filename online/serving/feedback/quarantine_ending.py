@@ -34,10 +34,10 @@ def record_end(
         raise NotFound(f"no feedback of {model} is in quarantine")
     until = head_of(connection, model)
     since = max(row.since, 1 + find_closed_until(connection, model))  # what has expired was learned before
-    standing = list_unretracted_between(connection, model, since, until) if outcome == "dropped" else []
-    for id in standing[:MAX_RETRACTIONS]:
+    unretracted = list_unretracted_between(connection, model, since, until) if outcome == "dropped" else []
+    for id in unretracted[:MAX_RETRACTIONS]:
         record_retraction(connection, transactions.spec, id)
-    if len(standing) > MAX_RETRACTIONS:
+    if len(unretracted) > MAX_RETRACTIONS:
         return None
     row.until, row.outcome, row.ended_at = until, outcome, now()
     quarantine.end(connection, row, until, outcome, row.ended_at)

@@ -1,6 +1,6 @@
 """Feedback in its transaction: which of it is new, what holds it back, and the rows and events that it becomes.
 
-    items --known ids, predictions, standing opinions: one query each--> checks, item by item --> rows, events
+    items --known ids, predictions, feedback in force: one query each--> checks, item by item --> rows, events
                                                                                |
                                                     held, or refused as a whole <--+--> one insert for each table
 
@@ -101,7 +101,7 @@ class FeedbackRecorder:
 class SubmissionRecording:
     """One request in its transaction.
 
-    known, held: what is in the store under the ids of the items. standing: the opinions about their predictions that stand,
+    known, held: what is in the store under the ids of the items. in_force: the feedback about their predictions that is not retracted,
     by the id of the prediction, also those of this request. recorded: id -> content and receipt of what this request adds.
     events, rows: what the next `write` writes.
     """
@@ -121,7 +121,7 @@ class SubmissionRecording:
         self.known = load_feedback(connection, self.name, ids) if may_be_known else {}
         self.held = load_held_of(connection, self.name, ids) if may_be_known else {}
         self.predictions = {} if caller is None else self._load_predictions(caller)
-        self.standing = self._load_standing()
+        self.in_force = self._load_in_force()
         self.recorded = dict[str, tuple[str, Receipt]]()
         self.new = list[tuple[NewFeedback, Admission]]()
         self.events, self.rows = EventBatch(connection, self.name), list[dict[str, Any]]()
@@ -133,12 +133,12 @@ class SubmissionRecording:
         rows = load_predictions_with(self.connection, self.recorder.journal, self.name, ids)
         return {id: row for id, row in rows.items() if caller.may("curate") or caller.may_act_for(row.user)}
 
-    def _load_standing(self) -> defaultdict[str, list[FeedbackInForce]]:
-        standing = defaultdict[str, list[FeedbackInForce]](list)
+    def _load_in_force(self) -> defaultdict[str, list[FeedbackInForce]]:
+        in_force = defaultdict[str, list[FeedbackInForce]](list)
         ids = {item.prediction_id for item in self.items if item.prediction_id is not None}
         for opinion in list_opinions(self.connection, self.name, sorted(ids)):
-            standing[opinion.prediction_id].append(opinion)
-        return standing
+            in_force[opinion.prediction_id].append(opinion)
+        return in_force
 
     def record(self) -> list[Receipt]:
         assert self.caller is not None, "items that were admitted before are recorded one by one"
@@ -190,10 +190,10 @@ class SubmissionRecording:
         return self.predictions.get(item.prediction_id or "")
 
     def _find_same(self, item: NewFeedback, caller: Caller) -> FeedbackInForce | None:
-        """The standing feedback of the same holder about the same prediction, if it says the same."""
+        """The feedback in force of the same holder about the same prediction, if it says the same."""
         holder = holder_of(caller, item.user)
-        standing = self.standing[item.prediction_id] if item.prediction_id is not None else ()
-        own = (opinion for opinion in standing if opinion.holder == holder)
+        in_force = self.in_force[item.prediction_id] if item.prediction_id is not None else ()
+        own = (opinion for opinion in in_force if opinion.holder == holder)
         return next((each for each in own if learned_fields(each.content) == learned_fields(item.content)), None)
 
     def _withdraw_replaced(self, item: NewFeedback, caller: Caller) -> None:
@@ -226,7 +226,7 @@ class SubmissionRecording:
         """Record one item with its events. What the same holder said before about the same prediction is retracted."""
         holder = item.user if item.user is not None else caller
         if item.prediction_id is not None:
-            self._retract_standing(item.prediction_id, holder)
+            self._retract_own(item.prediction_id, holder)
         events = build_events(self.connection, self.spec, place, item, prediction, holder_number)
         offsets = self.events.append(events, feedback_id=item.id)
         self._add_replies(events, offsets)
@@ -236,17 +236,17 @@ class SubmissionRecording:
         self.recorded[item.id] = item.content, receipt
         if item.prediction_id is not None:
             opinion = FeedbackInForce(item.prediction_id, holder, item.id, receipt.offset, item.content)
-            self.standing[item.prediction_id].append(opinion)
+            self.in_force[item.prediction_id].append(opinion)
         return receipt
 
-    def _retract_standing(self, prediction_id: str, holder: str) -> None:
-        replaced = [opinion for opinion in self.standing[prediction_id] if opinion.holder == holder]
+    def _retract_own(self, prediction_id: str, holder: str) -> None:
+        replaced = [opinion for opinion in self.in_force[prediction_id] if opinion.holder == holder]
         if not replaced:
             return
         self.write()
         for opinion in replaced:
             receipt = record_retraction(self.connection, self.spec, opinion.id)
-            self.standing[prediction_id].remove(opinion)
+            self.in_force[prediction_id].remove(opinion)
             if opinion.id in self.recorded:
                 self.recorded[opinion.id] = opinion.content, receipt
 

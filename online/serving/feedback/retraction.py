@@ -48,14 +48,14 @@ def record_retractions(connection: Connection, spec: ModelSettings, ids: Sequenc
     model = spec.name
     hold_features(connection, spec)
     closed_until = find_closed_until(connection, model)
-    standing = [(offset, id) for offset, id in list_unretracted(connection, model, ids) if offset > closed_until]
-    events = load_events(connection, model, [offset for offset, _ in standing])
-    concern_replies = find_feedback_on_replies(connection, spec, standing, events)
-    last = [record_retraction(connection, spec, id).offset for _, id in standing if id in concern_replies]
-    alone = [(offset, id) for offset, id in standing if id not in concern_replies]
+    unretracted = [(offset, id) for offset, id in list_unretracted(connection, model, ids) if offset > closed_until]
+    events = load_events(connection, model, [offset for offset, _ in unretracted])
+    concern_replies = find_feedback_on_replies(connection, spec, unretracted, events)
+    last = [record_retraction(connection, spec, id).offset for _, id in unretracted if id in concern_replies]
+    alone = [(offset, id) for offset, id in unretracted if id not in concern_replies]
     retractions = [build_retraction(events[offset], offset) for offset, _ in alone]
     offsets = append_events(connection, model, retractions, feedback_id=[id for _, id in alone])
-    close_items(connection, model, [id for _, id in standing])
+    close_items(connection, model, [id for _, id in unretracted])
     if alone:
         retraction = select_retraction(FEEDBACK.c.model, FEEDBACK.c.offset)
         mark_all_retracted(connection, model, [id for _, id in alone], retraction)

@@ -94,11 +94,11 @@ def retract_examples(connection: Connection, model: str, examples: Sequence[str]
         if event.kind == "label" and event.label not in retired
     ]
     gone = find_offsets(connection, model, [retraction.id for *_, retraction in found])
-    standing = [each for each in found if each[2].id not in gone]
-    for offset, event, _ in standing[:1]:  # the oldest one
+    unretracted = [each for each in found if each[2].id not in gone]
+    for offset, event, _ in unretracted[:1]:  # the oldest one
         check_not_expired(connection, model, offset, f"an example question of the reply {event.label!r}")
-    offsets = append_events(connection, model, [retraction for *_, retraction in standing], source="repertoire")
+    offsets = append_events(connection, model, [retraction for *_, retraction in unretracted], source="repertoire")
     return [
         Receipt(id=event.id, offset=offset, status="retracted")
-        for (_, event, _), offset in zip(standing, offsets, strict=True)
+        for (_, event, _), offset in zip(unretracted, offsets, strict=True)
     ]

@@ -83,7 +83,8 @@ class YieldingEncoder:
     """
 
     def __init__(self, encoder: Encoder, loads: Sequence[InteractiveLoad]) -> None:
-        self.epoch, self._encoder, self._loads = encoder.epoch, encoder, loads
+        self.epoch, self.is_slow = encoder.epoch, encoder.is_slow
+        self._encoder, self._loads = encoder, loads
 
     def encode(self, instances: Sequence[Any]) -> list[bytes]:
         for load in self._loads:

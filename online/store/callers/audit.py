@@ -60,6 +60,7 @@ class AuditEntry:
 
     actor: who did it: "key:NAME", "visitor:ID", "local", ... address: from where; "" for the machine itself.
     target: an offset, a version or a key; never a name that a user chose. details: numbers and short words of our own.
+    is_person: whether the actor is a person; the audit log then records a pseudonym of its name.
     """
 
     actor: str
@@ -68,6 +69,7 @@ class AuditEntry:
     model: str | None = None
     target: str | None = None
     details: Mapping[str, object] = field(default_factory=dict)
+    is_person: bool = False
 
 
 @dataclass(frozen=True, slots=True)

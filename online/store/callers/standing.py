@@ -57,7 +57,7 @@ def load_standing(connection: Connection, model: str, holder: str) -> StandingRo
     return None if row is None else StandingRow(**row)
 
 
-def meet_holder(connection: Connection, model: str, holder: str, address: str, now: str) -> StandingRow:
+def load_or_create_standing(connection: Connection, model: str, holder: str, address: str, now: str) -> StandingRow:
     """The standing of a holder that gives feedback now; a new row for one that was not seen before."""
     row = load_standing(connection, model, holder)
     if row is not None:

@@ -35,7 +35,7 @@ class Statement:
     hold: HoldReason | None = None
 
 
-def load_standing_statements(connection: Connection, model: str, count: int) -> list[Statement]:
+def load_unretracted_statements(connection: Connection, model: str, count: int) -> list[Statement]:
     """The newest feedback that is not retracted, oldest first. Feedback of releases that had no callers has no holder."""
     same = (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.offset == EVENTS.c.offset)
     columns = (FEEDBACK.c.id, given_by.label("holder"), FEEDBACK.c.created_at, EVENTS.c.features, EVENTS.c.body)

@@ -45,11 +45,11 @@ class ExpiryCounts:
 class ExpiryPage:
     """The events of feedback in a span of the log: offset -> label.
 
-    standing: feedback that was not retracted. retracted: feedback, and replies that it brought, with retractions.
+    in_force: feedback that was not retracted. retracted: feedback, and replies that it brought, with retractions.
     retractions: their offsets, also beyond the page. kept: replies that feedback brought, and that stay.
     """
 
-    standing: dict[int, str]
+    in_force: dict[int, str]
     retracted: dict[int, str]
     retractions: list[int]
     kept: list[int]
@@ -68,15 +68,15 @@ def remove_page(connection: Connection, model: str, has_classes: bool, count: in
     count_until(connection, model, until)
     page = read_page(connection, model, after, until)
     if has_classes:
-        keep_classes(connection, model, page.standing)
-    voided = [*page.standing, *page.retracted, *page.retractions]
+        keep_classes(connection, model, page.in_force)
+    voided = [*page.in_force, *page.retracted, *page.retractions]
     void_at(connection, model, voided)
     connection.execute(delete(REFUSALS).where(REFUSALS.c.model == model, REFUSALS.c.offset.in_(voided)))
     forget_origin(connection, model, page.kept)
     predictions = delete_feedback(connection, model, after, until)
     counts = {
         "event_count": expiry.event_count + len(voided),
-        "learned_count": expiry.learned_count + len(page.standing),
+        "learned_count": expiry.learned_count + len(page.in_force),
     }
     save_expiry(connection, model, replace(expiry, removed_until=until, **counts))
     return ExpiryCounts(until, len(voided), predictions)
@@ -86,8 +86,8 @@ def remove_feedback_events(connection: Connection, model: str, feedback: Sequenc
     """Remove the contents of feedback that is closed now, for an erasure; return of how many events, and their labels."""
     lock_log(connection, model)
     expiry = load_expiry(connection, model)
-    standing = select(FEEDBACK.c.offset).where(FEEDBACK.c.model == model, FEEDBACK.c.id.in_(feedback))
-    closed = standing.where(FEEDBACK.c.offset <= expiry.closed_until, FEEDBACK.c.retracted_offset.is_(None))
+    closed_feedback = select(FEEDBACK.c.offset).where(FEEDBACK.c.model == model, FEEDBACK.c.id.in_(feedback))
+    closed = closed_feedback.where(FEEDBACK.c.offset <= expiry.closed_until, FEEDBACK.c.retracted_offset.is_(None))
     own = (EVENTS.c.model == model, EVENTS.c.offset.in_(closed.scalar_subquery()), EVENTS.c.kind.in_(GIVEN))
     rows = connection.execute(select(EVENTS.c.offset, EVENTS.c.label).where(*own)).all()
     named: dict[int, str] = dict(rows)
@@ -115,7 +115,7 @@ def read_page(connection: Connection, model: str, after: int, until: int) -> Exp
     retracted = {row.offset: row.label for row in rows if row.is_retracted}
     about = (retraction.c.model == model, retraction.c.target_offset.in_(list(retracted)))
     return ExpiryPage(
-        standing={row.offset: row.label for row in rows if row.kind in GIVEN and not row.is_retracted},
+        in_force={row.offset: row.label for row in rows if row.kind in GIVEN and not row.is_retracted},
         retracted=retracted,
         retractions=list(connection.scalars(select(retraction.c.offset).where(*about))),
         kept=[row.offset for row in rows if row.kind not in GIVEN and not row.is_retracted],

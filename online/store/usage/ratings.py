@@ -147,9 +147,9 @@ def compute_ratings(connection: Connection, model: str, predictions: Sequence[st
     joined = FEEDBACK.join(EVENTS, (EVENTS.c.model == FEEDBACK.c.model) & (EVENTS.c.id == FEEDBACK.c.id)).join(
         PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id
     )
-    standing = (FEEDBACK.c.model == model, FEEDBACK.c.prediction_id.in_(predictions), EVENTS.c.kind != "void")
+    in_force = (FEEDBACK.c.model == model, FEEDBACK.c.prediction_id.in_(predictions), EVENTS.c.kind != "void")
     columns = (PREDICTIONS.c.id, PREDICTIONS.c.created_at, PREDICTIONS.c.choice, EVENTS.c.body)
-    query = select(*columns).select_from(joined).where(*standing, FEEDBACK.c.retracted_offset.is_(None))
+    query = select(*columns).select_from(joined).where(*in_force, FEEDBACK.c.retracted_offset.is_(None))
     found = defaultdict[str, list[Row[Any]]](list)
     for row in connection.execute(query):
         found[row.id].append(row)

@@ -192,7 +192,7 @@ def test_large_bodies_of_one_address_take_turns() -> None:
     rates = RateLimits(Settings(), lambda: seconds[0])
     first, second = (Caller(f"visitor:{n}", frozenset(), user=f"visitor:{n}", address="192.0.2.1") for n in (1, 2))
     elsewhere = Caller("visitor:3", frozenset(), user="visitor:3", address="192.0.2.2")
-    key = Caller("key:1", frozenset(), address="192.0.2.1")
+    key = Caller("key:1", frozenset(), address="192.0.2.1", kind="key")
     four_mb = 4_000_000
     assert [rates.take_turn(each, four_mb) for each in (first, second, elsewhere, key)] == [0, 0.8, 0, 0]
     seconds[0] = 1.0

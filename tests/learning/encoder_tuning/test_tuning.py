@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from online.errors import SetupError
 from online.learning.encoder_tuning.adoption import replace_features
-from online.learning.encoder_tuning.text_events import TextEvent, read_standing_events, read_text_events
+from online.learning.encoder_tuning.text_events import TextEvent, read_events_in_force, read_text_events
 from online.learning.encoder_tuning.tuning import FOLDS, EncoderComparison, EncoderTuning, assign_fold, build_lessons
 from online.models.encoders.adapter import TuningExample, TuningOptions
 from online.schemas.events import Entry, Event, RetractionTarget
@@ -107,7 +107,7 @@ def test_retracted_and_refused_events_are_not_read(workspace: Workspace) -> None
         append(workspace, event, text=f"a  text\n{event.id}")
     append(workspace, Event("gone#retraction", "retraction", bytes(384), target=RetractionTarget(2, retracted)))
     workspace.store.submit(lambda c: mark_refused(c, "m", "recipe", 3, "because")).result()
-    assert read_standing_events(workspace.store, "m", "recipe") == [TextEvent(Entry(1, kept), "a text kept")]
+    assert read_events_in_force(workspace.store, "m", "recipe") == [TextEvent(Entry(1, kept), "a text kept")]
 
 
 def test_sums_have_no_text_and_stay_as_they_are(workspace: Workspace) -> None:
@@ -122,7 +122,7 @@ def test_sums_have_no_text_and_stay_as_they_are(workspace: Workspace) -> None:
 def test_features_without_text_are_reported(workspace: Workspace) -> None:
     append(workspace, Event("old", "label", bytes(384), "x"))
     with pytest.raises(SetupError, match="no text for offset 1"):
-        read_standing_events(workspace.store, "m", "recipe")
+        read_events_in_force(workspace.store, "m", "recipe")
 
 
 # the evaluation

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from online.models import Answer, BadExample, Example, ExampleKind
-from online.models.ranker.exemplars import compute_standing, intraclass_correlation
+from online.models.ranker.exemplars import compute_thumbs, intraclass_correlation
 from online.models.ranker.ranker import Ranker
 from tests.models.synthetic import TOPICS, as_features, ranker_log, replies, reply, text, unit
 
@@ -206,14 +206,14 @@ def test_a_reply_with_good_ratings_is_preferred_for_other_questions() -> None:
 
 
 def test_a_reply_without_ratings_has_no_standing() -> None:
-    standing_R = compute_standing(np.array([0, 0, 1, 1], np.int32), np.array([1, 1, -1, -1], np.float32), 3)
-    assert standing_R.tolist() == [pytest.approx(2 / 3), pytest.approx(-2 / 3), 0]
+    thumbs_R = compute_thumbs(np.array([0, 0, 1, 1], np.int32), np.array([1, 1, -1, -1], np.float32), 3)
+    assert thumbs_R.tolist() == [pytest.approx(2 / 3), pytest.approx(-2 / 3), 0]
 
 
 def test_no_reply_has_a_standing_if_ratings_do_not_depend_on_the_reply() -> None:
     """Half of the ratings of each reply are positive."""
-    standing_R = compute_standing(np.arange(40, dtype=np.int32) % 4, np.where(np.arange(40) % 8 < 4, 1, -1), 4)
-    assert not standing_R.any()
+    thumbs_R = compute_thumbs(np.arange(40, dtype=np.int32) % 4, np.where(np.arange(40) % 8 < 4, 1, -1), 4)
+    assert not thumbs_R.any()
 
 
 def test_the_intraclass_correlation_is_that_of_the_analysis_of_variance() -> None:

@@ -80,7 +80,7 @@ def test_only_the_served_contender_is_among_the_serving_parts() -> None:
 def test_rewards_are_learned_but_not_scored() -> None:
     model = best_of()
     model.learn([Example(n, "reward", np.full(2, n / 9).tobytes(), "a") for n in range(1, 9)])
-    assert {standing.seen for standing in model.standings.values()} == {0}
+    assert {record.seen for record in model.records.values()} == {0}
     assert model.predict([np.zeros(2).tobytes()])[0].choice == "a"
 
 
@@ -92,7 +92,7 @@ def test_which_examples_are_scored_depends_on_offsets_alone(every: int) -> None:
     for start in range(0, len(examples), 7):
         in_batches.learn(examples[start : start + 7])
     assert at_once.fingerprint() == in_batches.fingerprint()
-    assert at_once.standings["knn"].seen == len(examples) // every
+    assert at_once.records["knn"].seen == len(examples) // every
 
 
 def test_a_contender_skips_an_example_that_it_cannot_learn() -> None:
@@ -149,7 +149,7 @@ def test_the_facts_show_who_is_served_and_how_accurate_each_is() -> None:
     model.learn(stream(40, ring=False))
     facts = model.facts()
     assert [name for name in facts if name.endswith("_served") and facts[name]] == [f"{VOTE}_served"]
-    assert facts["knn_percent"] == pytest.approx(100 * model.standings["knn"].right / 40)
+    assert facts["knn_percent"] == pytest.approx(100 * model.records["knn"].right / 40)
 
 
 def test_a_river_contender_is_signed_with_the_key() -> None:

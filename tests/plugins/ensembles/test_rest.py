@@ -47,7 +47,7 @@ def test_no_member_rests_among_equals_or_before_it_had_time_to_learn() -> None:
 def test_no_member_rests_if_the_option_is_off() -> None:
     model = train(rest=False)
     assert not model.roster.resting
-    assert model.standings["logistic"].seen == len(RING)
+    assert model.records["logistic"].seen == len(RING)
 
 
 def test_a_member_that_is_put_to_rest_by_luck_is_rare() -> None:
@@ -64,13 +64,13 @@ def test_a_member_that_is_put_to_rest_by_luck_is_rare() -> None:
 
 def test_a_resting_member_answers_and_learns_one_probe_in_a_period() -> None:
     model = train()
-    before, seen = model.models["logistic"].fingerprint(), model.standings["logistic"].seen
+    before, seen = model.models["logistic"].fingerprint(), model.records["logistic"].seen
     start = PROBE * PERIOD * 2 - len(RING)  # where the next probe begins
     later = stream(start + PROBE, ring=True, seed=1, start=len(RING) + 1)
     model.learn(later[: start - 1])
-    assert (model.models["logistic"].fingerprint(), model.standings["logistic"].seen) == (before, seen)
+    assert (model.models["logistic"].fingerprint(), model.records["logistic"].seen) == (before, seen)
     model.learn(later[start - 1 :])
-    assert model.standings["logistic"].seen == seen + PROBE
+    assert model.records["logistic"].seen == seen + PROBE
     assert model.models["logistic"].fingerprint() != before
 
 
@@ -129,7 +129,7 @@ def test_a_member_is_put_to_rest_where_a_stretch_begins_and_does_not_vote_from_t
         model.learn(RING[PROBE - 1 : PROBE])
         assert model.roster.resting == {"smooth"}
     assert asked.fingerprint() == not_asked.fingerprint()
-    assert asked.standings == not_asked.standings
+    assert asked.records == not_asked.records
 
 
 @pytest.mark.parametrize("every", first_of([3, 1]))

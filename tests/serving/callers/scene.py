@@ -20,7 +20,7 @@ from online.serving.building import build
 from online.settings import ModelSettings, Settings
 from online.store import now
 from online.store.callers.standing import StandingRow, load_standing
-from online.store.feedback import count_standing
+from online.store.feedback import count_unretracted
 from online.store.predictions import add_predictions
 
 T = TypeVar("T")
@@ -109,7 +109,7 @@ class Scene:
 
     def learned(self, holder: str) -> int:
         """How much of a holder's feedback stands."""
-        count: int = self.store.read(lambda connection: count_standing(connection, "m", holder, "", None, None))
+        count: int = self.store.read(lambda connection: count_unretracted(connection, "m", holder, "", None, None))
         return count
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ def admit_sums(
 ) -> int:
     """Return the number of the holder, as in `Event`. Raises Forbidden and QuotaExceeded."""
     check_may_send_sums(caller)
-    standing = influence.meet(connection, caller, holder, datetime.now(UTC))
+    standing = influence.load_or_create_standing(connection, caller, holder, datetime.now(UTC))
     if standing.is_set_apart:
         raise Forbidden(f"the feedback of {holder!r} is set apart: its sums are not learned")
     most = settings.max_merge_examples_per_user
