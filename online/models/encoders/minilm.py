@@ -28,6 +28,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
 
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -88,6 +89,18 @@ def tokenizer() -> "Tokenizer":
     tokenizer.no_padding()
     tokenizer.enable_truncation(MAX_TOKENS)
     return tokenizer
+
+
+def open_graph(path: Path, threads: int) -> "InferenceSession":
+    """Load a graph, which `threads` threads compute."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.add_session_config_entry(
+        "session.intra_op.allow_spinning", "0"
+    )  # spinning would take the learner's CPU time
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
 class GraphBuilder:

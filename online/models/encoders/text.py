@@ -58,18 +58,10 @@ class TextEncoder:
         keeps: whether features are kept on disk, in the folder `cache`. language: in which people type, "en"; texts are
         encoded as they come if it is empty.
         """
-        import onnxruntime
-
         self.epoch = text_epoch(tuned.stem if tuned is not None else "", language)
         self.max_chars, self.language = max_chars, language
         self._tokenizer = minilm.tokenizer()
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-        options.add_session_config_entry(
-            "session.intra_op.allow_spinning", "0"
-        )  # spinning would take the learner's CPU time
-        path = minilm.onnx_file(cache, tuned)
-        self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        self._session = minilm.open_graph(minilm.onnx_file(cache, tuned), threads)
         self._known: OrderedDict[str, bytes] = OrderedDict()
         self._kept = FeatureCache(cache, self.epoch) if keeps else None
         self._lock = threading.Lock()

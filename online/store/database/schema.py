@@ -14,7 +14,7 @@ schema as it was.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Engine, inspect, select, text
+from sqlalchemy import Connection, Dialect, Engine, Table, false, inspect, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from online.errors import SetupError
@@ -82,6 +82,7 @@ CORE_TABLES = [
     AUDIT,
     STANDING,
 ]
+NOTHING: dict[tuple[Table, str], str] = {}  # the queries of `select_nothing`, by table and dialect
 
 
 def list_groups() -> list[TableGroup]:
@@ -172,12 +173,19 @@ def check_columns(connection: Connection, groups: Sequence[TableGroup], url: str
     try:
         for group in groups:
             for table in group.tables:
-                connection.execute(select(table).limit(0))
+                connection.exec_driver_sql(select_nothing(table, connection.dialect.name, connection.dialect))
     except SQLAlchemyError as error:
         raise SetupError(
             f"the store {without_password(url)} is damaged, or was not written by online: {first_line(error)}; "
             "restore a backup, or choose another store"
         ) from error
+
+
+def select_nothing(table: Table, name: str, dialect: Dialect) -> str:
+    """A query that names every column of a table. Compiling those of all tables would take longer than running them."""
+    if (found := NOTHING.get((table, name))) is None:
+        found = NOTHING[table, name] = str(select(table).where(false()).compile(dialect=dialect))
+    return found
 
 
 def upgrade(connection: Connection, group: TableGroup) -> None:
