@@ -35,7 +35,7 @@ test: $(VENV)/.dev $(PAGE)
 
 test-all: $(VENV)/.dev $(PAGE)
 	$(NPM) test
-	$(BIN)/python $(PYTEST) tests tests/long $(ARGS)
+	$(BIN)/python $(PYTEST) --all $(ARGS)
 
 test-labs: $(VENV)/.dev
 	$(BIN)/python $(PYTEST) labs $(ARGS)

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import ssl
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import gettempdir
@@ -33,6 +34,10 @@ SLOWEST = (  # files, the slowest first; most of them share a scene that takes l
 PRELOADER = pytest.StashKey[PreloaderProcess]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="run the long tests too, and every case of each test")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Start one preloader for all workers of a run: only the controller process starts it."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
@@ -40,23 +45,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Collect the folder of long tests only when it is named on the command line, as `make test-all` does."""
-    return True if collection_path == LONG and not runs_long_tests(config) else None
-
-
-def runs_long_tests(config: pytest.Config) -> bool:
-    return any("long" in Path(argument).parts for argument in config.args)
+    return True if collection_path == LONG and not config.getoption("--all") else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the cases marked `long`, and let each worker begin with some of the slowest files.
+    """Leave out what is marked `long`, and let each worker begin with some of the slowest files.
 
     A worker gets an equal share of the list, and an idle one takes tests from the end of another's share. So no scene
     is set up by two of them, and the tests that are left at last are short.
     """
-    if not runs_long_tests(config):
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
-        items[:] = [item for item in items if not item.get_closest_marker("long")]
+    if not config.getoption("--all"):
+        left_out = find_long(items)
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     slow = {TESTS / file: list[pytest.Item]() for file in SLOWEST}
     rest = list[pytest.Item]()
@@ -68,6 +69,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             ordered += slow[TESTS / file]
         ordered += itertools.islice(others, max(0, len(items) * (number + 1) // workers - len(ordered)))
     items[:] = [*ordered, *others]
+
+
+def find_long(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Those marked `long`, and of each test marked `few(count)` all cases but so many, which are taken from all over."""
+    long = {item for item in items if item.get_closest_marker("long")}
+    cases = defaultdict[tuple[str, int], list[pytest.Item]](list)
+    for item in items:
+        if item not in long and (few := item.get_closest_marker("few")):
+            cases[item.nodeid.split("[")[0], few.args[0]].append(item)
+    for (_, count), found in cases.items():
+        chosen = {round(place * (len(found) - 1) / max(1, count - 1)) for place in range(count)}
+        long.update(item for place, item in enumerate(found) if place not in chosen)
+    return long
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -33,7 +33,7 @@ def skip_or_fail(reason: str) -> None:
 
 
 def first_of(values: Iterable[Any], count: int = 1) -> list[Any]:
-    """Let a test run always for the first values of its parameter, and for the others with tests/long only."""
+    """Let a test run always for the first values of its parameter, and for the others with --all only."""
     chosen = list[Any](values)
     others = (value if isinstance(value, tuple) else (value,) for value in chosen[count:])
     return [*chosen[:count], *(pytest.param(*value, marks=pytest.mark.long) for value in others)]

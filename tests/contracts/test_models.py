@@ -320,7 +320,7 @@ def one_thread() -> Iterator[None]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test marked `every_case` for every case, and any other test for one case of each mechanism.
 
-    every_case("long"): the cases of the same mechanism run with tests/long.
+    every_case("long"): the cases of the same mechanism run with --all.
     """
     every = metafunc.definition.get_closest_marker("every_case")
     rare = {case.name for case in CASES if every and every.args and case.name not in MECHANISMS} | RARE
