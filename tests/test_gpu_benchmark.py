@@ -12,6 +12,7 @@ from benchmarks.gpu import check_device, measure_hash, measure_ingest, measure_r
 QUICK = Namespace(device="cpu", quick=True)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_without_a_gpu_it_refuses_in_one_sentence() -> None:
     done = subprocess.run([sys.executable, "-m", "benchmarks.gpu"], capture_output=True, text=True, check=False)

@@ -45,6 +45,7 @@ def test_a_retraction_is_acknowledged_where_no_file_can_be_opened(chat: Service)
     assert [entry["action"] for entry in read_entries(chat)][-1] == "retract"
 
 
+@pytest.mark.long
 def test_a_new_key_is_shown_where_no_file_can_be_opened(chat: Service) -> None:
     with no_free_files(chat):
         answer = chat.http.post("/v1/keys", json={"name": "till", "scopes": ["predict"]})
@@ -71,6 +72,7 @@ def test_a_roll_back_is_acknowledged_where_no_file_can_be_opened_after_it(
     assert "the version is swapped in later" in caplog.messages
 
 
+@pytest.mark.long
 def test_what_cannot_be_done_without_a_file_is_refused_in_words(chat: Service) -> None:
     before = chat.versions("chat")
     with no_free_files(chat):

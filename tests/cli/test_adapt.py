@@ -48,6 +48,7 @@ def test_rows_without_a_text_are_named(folder: Path) -> None:
         [*read_labelled_texts([str(folder / "gaps.jsonl")], ReadOptions(), 8_000)]
 
 
+@pytest.mark.long
 def test_an_encoder_that_was_tuned_on_a_file_is_in_use_before_the_same_file_is_loaded(folder: Path) -> None:
     spec = ModelSettings.model_validate({"name": "bar", "kind": "classifier"})
     workspace = Workspace(Settings(state=folder / "state", models=(spec,)))

@@ -44,6 +44,7 @@ def test_the_vectors_add_up_to_the_values_of_the_survivors() -> None:
     assert VECTORS["sum"] == [sum(each) for each in zip(*values, strict=True)]
 
 
+@pytest.mark.long
 def test_node_sends_the_bytes_of_python(node: str, aggregation_package: Path) -> None:
     command = [node, "--input-type=module", "-e", REPLAY, json.dumps(VECTORS)]
     done = subprocess.run(command, cwd=aggregation_package, capture_output=True, text=True, timeout=RESULT_S)
@@ -51,6 +52,7 @@ def test_node_sends_the_bytes_of_python(node: str, aggregation_package: Path) ->
     assert json.loads(done.stdout) == VECTORS["members"]
 
 
+@pytest.mark.long
 def test_chromium_sends_the_bytes_of_python(aggregation_package: Path) -> None:
     with open_page(aggregation_package) as page:
         sent = page.evaluate("async (vectors) => (await import('/aggregation.js')).replay(vectors)", VECTORS)

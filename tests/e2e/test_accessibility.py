@@ -93,6 +93,7 @@ SCENES: dict[str, tuple[str, Callable[[Page], None]]] = {
 
 
 @pytest.mark.parametrize("looks", [pytest.param(SOME, id="some"), pytest.param(ALL, id="all", marks=pytest.mark.long)])
+@pytest.mark.few(6)
 @pytest.mark.parametrize("scene", SCENES)
 def test_a_scene_is_accessible_at_every_width_in_every_scheme(
     visits: Visits, service: Service, scene: str, looks: tuple[tuple[int, str], ...]

@@ -48,6 +48,7 @@ def open_with_encoder(visits: Visits, service: Service, **options: Any) -> Page:
     return page
 
 
+@pytest.mark.long
 def test_a_question_in_other_words_is_answered_without_the_service_also_in_the_next_visit(
     visits: Visits, start: Start
 ) -> None:

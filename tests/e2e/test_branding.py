@@ -36,6 +36,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     running.stop()
 
 
+@pytest.mark.long
 def test_the_chat_page_has_the_name_the_logo_and_the_color_of_its_service(visits: Visits, service: Service) -> None:
     page = visits.open(service.url)
     expect(page).to_have_title("City Museum")

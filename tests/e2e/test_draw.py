@@ -92,6 +92,7 @@ def drawings_of(page: Page, label: str) -> Locator:
     return gallery_of(page).get_by_role("button", name=f"Drawing of {label}")
 
 
+@pytest.mark.long
 def test_the_fourth_drawing_is_guessed_after_three_digits_were_drawn_once_each(visits: Visits, start: Start) -> None:
     page = visits.open(f"{start(SHIPPED).url}/draw")
     expect(page.get_by_role("heading", name="How it works")).to_be_visible()

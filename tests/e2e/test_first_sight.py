@@ -34,6 +34,7 @@ def test_before_thirty_ratings_the_learning_page_says_what_is_missing(
     shoot(page, f"few-ratings-{width}-{scheme}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("models", "page_name"), [(DRAWINGS, "draw"), pytest.param(TABLE, "learning", marks=pytest.mark.long)]
 )

@@ -72,6 +72,7 @@ def wait_repairs(service: Service, count: int) -> None:
     until(lambda: line in service.http.get("/metrics").text, what=f"repair {count} of the copy in Redis")
 
 
+@pytest.mark.long
 def test_a_service_learns_what_is_in_its_log_whatever_others_write_to_redis(start: Start, redis_url: str) -> None:
     redis: Any = Redis.from_url(redis_url)
     others = set(redis.scan_iter("online:*:stream:vec"))
@@ -134,6 +135,7 @@ def wait_copied(redis: Any, others: set[bytes], offset: int) -> bytes:
     return bytes(until(find, what=f"the copy until offset {offset}"))
 
 
+@pytest.mark.long
 def test_a_service_without_a_learner_says_that_its_versions_are_of_another_log(start: Start) -> None:
     service = start(VECTOR)
     service.wait_learned("vec", give(service, items(5)))

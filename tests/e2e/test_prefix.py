@@ -2,6 +2,7 @@
 
 from urllib.parse import urlsplit
 
+import pytest
 from playwright.sync_api import Request, Route, expect
 
 from tests.conftest import Start
@@ -15,6 +16,7 @@ def strip_prefix(route: Route) -> None:
     route.continue_(url=route.request.url.replace(PREFIX, "", 1))
 
 
+@pytest.mark.long
 def test_every_request_of_the_page_stays_below_the_prefix(visits: Visits, start: Start) -> None:
     service = start(CHAT)
     service.wait_learned("chat", 1)

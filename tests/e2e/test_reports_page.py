@@ -75,6 +75,7 @@ def expect_report(page: Page, title: str) -> None:
     expect(page.frame_locator(f'iframe[title="{title}"]').get_by_role("heading", level=1)).to_be_visible()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_a_report_is_created_shown_and_renewed_and_a_dropped_log_is_replayed(
     visits: Visits, start: Start, width: int, scheme: str

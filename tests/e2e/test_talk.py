@@ -127,6 +127,7 @@ def export_conversation(page: Page, conversations: Locator, how: str) -> Path:
     return Path(download.value.path())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_another_reply_an_explanation_and_a_comment(visits: Visits, start: Start, width: int, scheme: str) -> None:
     service = start(CHAT)

@@ -93,6 +93,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("door", ["replay", "load", "upload"])
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_table_has_the_same_classes_at_every_door(door: str, name: str, tmp_path: Path) -> None:

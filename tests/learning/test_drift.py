@@ -72,6 +72,7 @@ def test_improvement_raises_no_alarm(seed: int) -> None:
     assert not find_changes(Adwin(DELTA, clock=32), draw_losses([(2_000, 0.6), (2_000, 0.2), (2_000, 0.01)], seed))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("probability", [0.0, 0.02, 0.1, 0.4, 1.0])
 def test_a_stationary_stream_raises_at_most_one_alarm_in_15_000(probability: float) -> None:
     for delta, clock in ((DELTA, 32), (CLASS_DELTA, 0)):
@@ -290,6 +291,7 @@ def test_the_state_does_not_depend_on_batches(log: list[Entry]) -> None:
     assert all(state == states[0] for state in states[1:])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("cut", [100, SWAPPED_AT, 870, 1_100])
 def test_a_resumed_training_state_equals_an_uninterrupted_one(log: list[Entry], cut: int) -> None:
     uninterrupted, resumed = apply_all(log, create_training(), 50), create_training()
@@ -313,6 +315,7 @@ def test_a_model_without_windows_accepts_acting_on_drift(log: list[Entry]) -> No
     assert in_bytes(acted.state()) == in_bytes(watched.state())
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("head", ["slda", "ridge", "rp_ridge", "best"])
 def test_every_head_is_right_again_soon_after_all_labels_are_exchanged(head: str) -> None:
     options: Options = {"input": "vector", "size": 3, "scale": 4.0, "head": head, "random_features": 64}

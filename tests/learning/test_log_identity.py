@@ -90,6 +90,7 @@ def check_that_the_log_is_learned(scene: Scene, head: int) -> None:
         assert manifest.log_digest == digests.get(manifest.learned_until, "")
 
 
+@pytest.mark.few(2)
 def test_a_log_that_is_replaced_under_a_running_learner_is_noticed_and_learned(
     running: tuple[Scene, SqliteBackup | PostgresBackup], more_events: int, caplog: pytest.LogCaptureFixture
 ) -> None:

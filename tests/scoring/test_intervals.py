@@ -38,6 +38,7 @@ def ever_missed(values: NDArray[np.float64], expected: NDArray[np.float64], alph
 WAVE = 0.5 + 0.3 * np.sin(np.arange(3_000) / 200)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("draw", "expected"),
     [

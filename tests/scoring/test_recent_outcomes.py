@@ -35,6 +35,7 @@ def collect(outcomes: list[AnswerOutcome], numbers: bool = False) -> RecentOutco
     return recent
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("numbers", [False, True])
 def test_99_streams_that_stand_still_raise_nothing(numbers: bool) -> None:
     alarms = []

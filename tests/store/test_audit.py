@@ -73,6 +73,7 @@ def change_one_byte(value: Any) -> Any:
     return value + 100 if isinstance(value, int) else f"{'b' if value[:1] == 'a' else 'a'}{value[1:]}"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("id", range(1, len(ENTRIES) + 1))
 def test_a_change_of_one_byte_is_found(store: Store, id: int) -> None:
     for column in COLUMNS:
@@ -85,6 +86,7 @@ def test_a_change_of_one_byte_is_found(store: Store, id: int) -> None:
         assert find_broken(store, store.read(load_head)) is None, "as it was"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("id", range(1, len(ENTRIES)))
 def test_a_removed_entry_is_found(store: Store, id: int) -> None:
     tamper(store, f"DELETE FROM audit WHERE id = {id}")

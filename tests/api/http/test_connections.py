@@ -121,6 +121,7 @@ def test_a_request_is_refused_once_its_small_body_has_arrived(impatient: Service
         assert b"\r\n\r\n{" in (received := read_to_end(second)) and received.count(b"HTTP/1.1 408") == 1
 
 
+@pytest.mark.long
 def test_requests_with_small_bodies_follow_each_other_on_a_connection(bounded: Service) -> None:
     with connect(bounded, head_of_refused(2)) as connection:
         for _ in range(2):

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Replay
 from online.evaluation.sources.opening import open_source
@@ -40,6 +42,7 @@ def is_tried(prediction: dict[str, Any]) -> bool:
     return bool(prediction["propensity"] < 1 and prediction["reply"]["id"] != prediction["candidates"][0]["id"])
 
 
+@pytest.mark.long
 def test_a_reply_that_was_just_taught_is_not_given_to_people_who_asked_something_else(start: Start) -> None:
     """The example of the README, on its repertoire."""
     service = start(CHAT, repertoire=str(LIBRARY))

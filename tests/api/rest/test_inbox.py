@@ -359,6 +359,7 @@ def test_bad_decisions_change_nothing(app: FastAPI, curator: TestClient) -> None
 # undo
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("action", "more"),
     [("approve", {}), ("merge", {"reply": "hours"}), ("reject", {}), ("reply", {"text": "Look outside."})],

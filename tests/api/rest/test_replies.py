@@ -55,6 +55,7 @@ def test_without_a_limit_all_replies_are_listed_in_their_order(curator: TestClie
     assert answer["counts"] == {"all": len(IDS), "given": len(IDS), "retired": 0, "never_right": 0}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("sort", ["listed", "newest", "most_rated", "least_right", "by_text"])
 def test_the_pages_of_an_order_are_the_whole_list(curator: TestClient, sort: str) -> None:
     found, after = list[str](), dict[str, str]()
@@ -85,6 +86,7 @@ def test_a_search_is_paged_and_counted(curator: TestClient) -> None:
     assert [*ids(first), *ids(rest)] == ids(read(curator, q="how do i")) and rest["found"] == 3
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "text", ["👩\u200d🚀 launches at noon.", "\u2028Line", "\u202eright to left", "Tab\tand\nline"]
 )
@@ -106,6 +108,7 @@ PLACES = (
 )
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("after", PLACES)
 def test_a_place_of_another_list_is_refused(curator: TestClient, after: str) -> None:
     response = curator.get(REPLIES, params={"after": after})

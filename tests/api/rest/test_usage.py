@@ -57,6 +57,7 @@ def test_each_unit_and_a_range_of_its_own(client: TestClient) -> None:
         assert answer["spans"][0]["since"] == "2020-01-01T00:00:00+05:45" and answer["total"]["asked"] == 0
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("query", "reason"),
     [

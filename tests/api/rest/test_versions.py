@@ -204,6 +204,7 @@ def test_without_an_admin_key_admin_requests_are_accepted_only_from_this_machine
     assert own.status_code == 200
 
 
+@pytest.mark.long
 def test_the_command_line_labels_freezes_and_thaws_and_a_rollback_goes_to_a_label_or_back(start: Start) -> None:
     service, one, newer = teach_two_versions(start(VEC))
     flags = flags_of(service)

@@ -123,6 +123,7 @@ def test_a_node_with_another_log_reports_it(tmp_path: Path) -> None:
 # invalid combinations of flags
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("flags", [("--results", "kept"), ("--address", "auto")])
 def test_flags_of_ray_are_refused_without_the_ray_engine(flags: Sequence[str]) -> None:
     done = run_online("replay", "river:Phishing", "--model", "knn", *flags)

@@ -79,6 +79,7 @@ def test_a_good_model_is_right_so_often_and_ahead_of_the_best_guesser() -> None:
     assert verdict.next.startswith("Nothing needs to be done")
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "more",
     [

@@ -94,6 +94,7 @@ def test_standard_input_is_read_like_a_file() -> None:
     assert json.loads(process.stdout)["results"][0]["examples"] == 60
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "pack"), [("log.jsonl.gz", gzip.compress), ("log.jsonl.zst", zstandard.compress)])
 def test_truncated_compressed_data_is_reported(tmp_path: Path, name: str, pack: Any) -> None:
     draw = random.Random(0)

@@ -111,6 +111,7 @@ def test_a_learner_with_workers_ends_in_the_state_of_one_without(
     assert sum(merged) >= 3 * RANGE
 
 
+@pytest.mark.long
 def test_the_log_and_the_tally_say_who_summed_how_much(
     scene: Scene, board: ShareBoard, start_worker: Callable[[], None], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -243,6 +244,7 @@ class RudeWorker(threading.Thread):
                 self.is_over.wait()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("reply", [None, b"no share at all"], ids=["it leaves", "it sends nonsense"])
 def test_a_worker_that_fails_changes_nothing(scene: Scene, board: ShareBoard, reply: bytes | None) -> None:
     fill(scene, 500)
@@ -267,6 +269,7 @@ def test_a_worker_that_never_answers_delays_a_range_at_most_by_its_patience(
     assert everything(shared) == everything(learn_all(scene))
 
 
+@pytest.mark.long
 def test_a_worker_may_join_in_the_midst_of_a_log(
     scene: Scene, board: ShareBoard, start_worker: Callable[[], None]
 ) -> None:

@@ -94,6 +94,7 @@ def test_a_text_with_a_reward_of_0_for_a_class_moves_away_from_it(weights: Weigh
     assert nearness(tune(weights, lessons, QUICK)) < nearness(weights) - 0.05
 
 
+@pytest.mark.long
 def test_distillation_keeps_other_texts_in_place(weights: Weights) -> None:
     lessons = [*LESSONS, TuningExample("What is the capital of France?"), TuningExample("Tell me a joke")]
     lower = frozen_layers(weights, [lesson.text for lesson in lessons])

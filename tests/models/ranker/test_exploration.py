@@ -84,6 +84,7 @@ def library(**options: float | str) -> Ranker:
     return ranker
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("policy", EXPLORING)
 def test_a_reply_that_was_just_taught_is_not_tried_on_people_who_asked_something_else(policy: str) -> None:
     ranker = library(policy=policy, **EAGER)
@@ -144,6 +145,7 @@ def draws(policy: str) -> list[Answer]:
     return scene.ranker.predict([between(0, 1, 2)] * DRAWS, range(DRAWS))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("policy", EXPLORING)
 def test_only_plausible_replies_are_listed_with_a_draw_and_each_is_drawn_as_often_as_its_propensity_says(
     policy: str,

@@ -126,6 +126,7 @@ def test_a_rule_about_two_numbers_needs_random_features(head: str, low: float, h
     assert low <= share <= high
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("batch", [1, 7, 500])
 def test_decisions_do_not_depend_on_batches(head: str, batch: int) -> None:

@@ -117,12 +117,14 @@ def test_an_invalid_option_is_refused_with_the_reason(options: Options, message:
 # networks
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["wide", "Dropped"])
 def test_a_users_module_learns(name: str) -> None:
     model = train(vectors(200), network=f"tests.models.tower.own_networks:{name}")
     assert accuracy(model, [example for example in vectors(100, 3) if example.reward >= 0.5]) >= 0.9
 
 
+@pytest.mark.long
 def test_a_cnn_learns_digits() -> None:
     options = {**DIGITS, "network": "cnn", "image": [1, 8, 8], "hidden": [32], "steps": 2}
     model = Tower(options)
@@ -162,6 +164,7 @@ def test_spare_rows_for_classes_and_columns_start_without_moments() -> None:
         assert not views["head weight"][:, :, 4:].any()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_spare_rows_for_classes_change_no_answer(strategy: str) -> None:
     examples = [label(n + 1, np.eye(6)[n % 4] * 2, f"class-{n % 4}") for n in range(120)]
@@ -174,6 +177,7 @@ def test_spare_rows_for_classes_change_no_answer(strategy: str) -> None:
     assert model.predict(INPUTS) == before
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_many_classes_and_columns_can_be_added_one_by_one(strategy: str) -> None:
     def lesson(n: int) -> Example:
@@ -193,6 +197,7 @@ def test_many_classes_and_columns_can_be_added_one_by_one(strategy: str) -> None
 # strategies
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_resumes_where_it_was_interrupted(strategy: str) -> None:
     examples = vectors(260)
@@ -202,6 +207,7 @@ def test_every_strategy_resumes_where_it_was_interrupted(strategy: str) -> None:
     assert resumed.fingerprint() == train(examples, strategy=strategy).fingerprint()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("strategy", "at_least"), [("er", 0.9), ("er_ace", 0.9), ("derpp", 0.6)])
 def test_replay_retains_what_plain_sgd_forgets(strategy: str, at_least: float) -> None:
     first, second = digits([0, 1], slice(0, 150)), digits([2, 3], slice(0, 150), 150)
@@ -212,6 +218,7 @@ def test_replay_retains_what_plain_sgd_forgets(strategy: str, at_least: float) -
     assert accuracy(kept, digits([0, 1], slice(150, 300))) >= at_least
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("strategy", ["ewc", "lwf", "agem"])
 def test_the_penalty_of_a_strategy_changes_what_is_learned(strategy: str) -> None:
     examples = vectors(250)
@@ -434,6 +441,7 @@ def test_learning_continues_on_the_cpu_when_the_gpu_has_no_memory(monkeypatch: p
 # parts
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("parts", [2, 3, 16])
 def test_a_step_in_parts_is_the_step_as_a_whole(strategy: str, parts: int) -> None:

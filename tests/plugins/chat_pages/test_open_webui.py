@@ -255,6 +255,7 @@ def test_ratings_without_an_event_are_fetched_at_the_start(start: Start) -> None
     open_webui.stop()
 
 
+@pytest.mark.long
 def test_ratings_are_polled_periodically(start: Start) -> None:
     open_webui = OpenWebui()
     service = start(CHAT, open_webui_url=open_webui.url, open_webui_key=KEY, open_webui_every_s=0.05)

@@ -84,6 +84,7 @@ def test_a_model_that_cannot_go_on_elsewhere_says_why(service: Service) -> None:
         assert words in refused.json()["error"]
 
 
+@pytest.mark.long
 def test_the_repertoire_file_has_what_is_given_now(start: Start) -> None:
     service = start(CHAT)
     service.wait_learned("chat", 1)

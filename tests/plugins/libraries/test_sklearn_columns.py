@@ -56,6 +56,7 @@ def count_right_of(estimator: Any, rows: Rows, classes: NDArray[np.int64]) -> in
     return right
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", first_of([{}, {"scale": False}, {"columns": 500}]), ids=str)
 @pytest.mark.parametrize(
     "estimator", first_of([MultinomialNB, GaussianNB, ComplementNB]), ids=lambda each: each.__name__
@@ -69,6 +70,7 @@ def test_naive_bayes_of_a_table_answers_as_scikit_learn_alone(
     assert abs(ours - count_right_of(estimator(), rows, classes)) <= 0.01 * COUNT
 
 
+@pytest.mark.long
 def test_what_is_in_a_row_or_not_is_answered_as_by_scikit_learn_alone() -> None:
     rows, classes = draw_counts()
     model = create("sklearn", {"estimator": "naive_bayes.BernoulliNB", "input": "table", "scale": False})

@@ -217,6 +217,7 @@ def test_a_report_is_available_while_another_replaces_it(tmp_path: Path) -> None
         thread.join()
 
 
+@pytest.mark.long
 def test_a_failed_report_is_explained_once_and_the_next_attempt_succeeds(start: Start) -> None:
     service = start(MODELS)
     give_labels(service, "one")
@@ -244,6 +245,7 @@ def test_a_service_that_stops_leaves_no_report_process_behind(start: Start) -> N
     until(lambda: report_pid(service.state) is None, what="its end")
 
 
+@pytest.mark.long
 def test_the_command_line_writes_the_same_report(labelled_service: Service, tmp_path: Path) -> None:
     settings = labelled_service.state.parent / f"{labelled_service.state.name}.toml"
     flags = ("--state", str(labelled_service.state), "--config", str(settings))

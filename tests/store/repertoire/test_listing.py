@@ -90,6 +90,7 @@ def test_a_reply_that_feedback_brought_was_added_when_that_was_given(filled: Sto
     assert (taught.id, taught.created_at) == ("r-f1", "2026-05-01T10:00:00+00:00")
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("words", "found"),
     [
@@ -123,6 +124,7 @@ def test_a_retracted_question_and_a_former_text_are_not_found(filled: Store) -> 
     assert [reply for reply, *_ in filled.read(lambda c: load_examples(c, "m"))] == ["hours", "hours", "print", "print"]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("sort", "order"),
     [

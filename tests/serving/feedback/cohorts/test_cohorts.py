@@ -441,6 +441,7 @@ def test_a_member_that_has_sent_its_message_is_answered_the_state_alone(client: 
         getattr(members[-1], round)()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
 def test_two_processes_of_one_database_add_up_a_cohort_once(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: str
