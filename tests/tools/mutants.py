@@ -1,0 +1,318 @@
+"""Whether the tests of the core notice a small defect in it: python -m tests.tools.mutants --count 60 --seed 0
+
+A mutant is the source of one module with one small change. The same seed draws the same mutants. Each runs the tests near
+its module, as `make test` does (without `long`), until one fails; if none does, it runs the wider ones.
+
+    module --ast--> places that can change --draw--> mutant, written to a copy of this checkout
+                                                       |
+    parent (third-party modules are imported) --fork--> pytest -x near it, then wider --> killed, or survived
+
+What is printed of a mutant: the seconds, the place, what was there, and what took its place.
+"""
+
+import argparse
+import ast
+import importlib
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+NEAR_S, WIDER_S = 120, 300  # processor seconds that the tests of a mutant get; one that needs more never ends
+FEEDBACK = (
+    *("tests/api/rest/test_predict.py", "tests/api/rest/test_feedback_links.py", "tests/api/rest/test_examples.py"),
+    *("tests/serving/feedback/test_outcomes.py", "tests/serving/callers", "tests/api/rest/test_inbox.py"),
+    *("tests/api/auth", "tests/serving/usage", "tests/store/usage", "tests/api/rest/test_conversations.py"),
+)
+LEARNING = ("tests/learning", "tests/models/test_retirement.py", "tests/snapshots")
+STORE = ("tests/store/test_store.py", "tests/store/test_journal_copy.py", "tests/store/test_log_digests.py")
+
+
+@dataclass(frozen=True)
+class Area:
+    """Modules of which as many mutants are drawn as `share` says, with the tests near them and the wider ones."""
+
+    modules: tuple[str, ...]
+    share: int
+    near: tuple[str, ...]
+    wider: tuple[str, ...]
+
+
+AREAS = (
+    Area(
+        ("online/journal.py",),
+        6,
+        ("tests/test_journal.py", "tests/store/test_journal_copy.py"),
+        ("tests/serving/test_journal.py",),
+    ),
+    Area(
+        ("online/snapshots/*.py",),
+        12,
+        ("tests/snapshots",),
+        ("tests/learning/test_gate.py", "tests/learning/test_learner.py"),
+    ),
+    Area(
+        ("online/learning/detectors.py", "online/learning/drift.py"),
+        6,
+        ("tests/learning/test_drift.py",),
+        ("tests/learning/test_number_losses.py", "tests/scoring"),
+    ),
+    Area(("online/learning/gate.py", "online/learning/held_out.py"), 6, ("tests/learning/test_gate.py",), LEARNING),
+    Area(
+        ("online/learning/learner.py", "online/learning/publisher.py", "online/learning/training_state.py"),
+        10,
+        ("tests/learning/test_learner.py", "tests/learning/test_training_state.py", "tests/learning/test_turns.py"),
+        LEARNING,
+    ),
+    Area(("online/serving/feedback/*.py",), 14, FEEDBACK[:4], FEEDBACK[4:]),
+    Area(("online/store/database/store.py", "online/store/events.py", "online/store/feedback.py"), 8, STORE, FEEDBACK),
+)
+THIRD_PARTY = (
+    "pytest",
+    "xdist",
+    "torch",
+    "numpy",
+    "sqlalchemy",
+    "fastapi.testclient",
+    "safetensors.numpy",
+    "river",
+    "onnx",
+    "pandas",
+)
+FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+QUIET = (
+    "log_event(",
+    "log.",
+    "logger.",
+    "LOG.",
+    "logging.",
+    "warnings.",
+)  # calls without an effect that a test should see
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A module with one change."""
+
+    module: str
+    line: int
+    before: str
+    after: str
+    source: str
+
+
+def build_mutant(root: Path, module: str, place: int) -> Mutant:
+    tree = ast.parse((root / module).read_text())
+    node, change = next(islice(changes(tree), place, None))
+    line, before = node.lineno, ast.unparse(node).split("\n")[0]
+    after = change()
+    return Mutant(module, line, before, after, ast.unparse(tree))
+
+
+Change = Iterator[tuple[ast.stmt | ast.expr, "Replace"]]
+
+
+@dataclass(frozen=True)
+class Replace:
+    """Changes the tree: sets a field of a node. Calling it returns what is there afterwards."""
+
+    owner: ast.AST
+    field: str
+    value: object
+    shown: ast.AST | None = None
+
+    def __call__(self) -> str:
+        setattr(self.owner, self.field, self.value)
+        return ast.unparse(self.shown).split("\n")[0] if self.shown is not None else "nothing"
+
+
+def changes(tree: ast.Module) -> Change:
+    """Every change that is possible inside of functions, in the order of the source."""
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = function.body[1:] if ast.get_docstring(function) else function.body
+            for statement in body:
+                yield from change_statement(statement, function)
+            if is_procedure(function) and len(body) > 1:
+                half = function.body[: len(function.body) - len(body) // 2]
+                yield body[len(body) - len(body) // 2], Replace(function, "body", half)
+
+
+def is_procedure(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return isinstance(function.returns, ast.Constant) and function.returns.value is None
+
+
+def change_statement(statement: ast.stmt, owner: ast.AST) -> Change:
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Raise | ast.Assert):
+        return  # functions have their turn; messages are words
+    text = ast.unparse(statement)
+    if text.startswith(QUIET):
+        return
+    if isinstance(statement, ast.Expr | ast.AugAssign) and not isinstance(
+        getattr(statement, "value", None), ast.Constant | ast.Yield
+    ):
+        yield statement, drop(statement, owner)
+    for name, value in ast.iter_fields(statement):
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, ast.stmt):
+                yield from change_statement(part, statement)
+            elif isinstance(part, ast.ExceptHandler | ast.match_case):
+                for inner in part.body:
+                    yield from change_statement(inner, part)
+            elif isinstance(part, ast.expr) and name != "annotation":
+                yield from change_expression(part, part)
+
+
+def drop(statement: ast.stmt, owner: ast.AST) -> Replace:
+    for name, value in ast.iter_fields(owner):
+        if isinstance(value, list) and statement in value:
+            return Replace(owner, name, [ast.Pass() if each is statement else each for each in value])
+    raise AssertionError("a statement is in a list of its owner")
+
+
+def change_expression(node: ast.expr, whole: ast.expr) -> Change:
+    """whole: the expression that is shown."""
+    for part in walk_code(node):
+        if isinstance(part, ast.Compare) and type(part.ops[0]) in FLIPPED:
+            yield whole, Replace(part, "ops", [FLIPPED[type(part.ops[0])](), *part.ops[1:]], whole)
+        elif isinstance(part, ast.BoolOp):
+            yield whole, Replace(part, "op", ast.Or() if isinstance(part.op, ast.And) else ast.And(), whole)
+        elif isinstance(part, ast.BinOp) and isinstance(part.op, ast.Add | ast.Sub) and not is_text(part):
+            yield whole, Replace(part, "op", ast.Sub() if isinstance(part.op, ast.Add) else ast.Add(), whole)
+        elif isinstance(part, ast.Constant) and isinstance(part.value, bool):
+            yield whole, Replace(part, "value", not part.value, whole)
+        elif isinstance(part, ast.Constant) and isinstance(part.value, int):
+            yield whole, Replace(part, "value", part.value + 1, whole)
+        elif isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not):
+            yield whole, Replace(part, "operand", ast.UnaryOp(ast.Not(), part.operand), whole)
+
+
+def walk_code(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of an expression, without those of texts."""
+    yield node
+    for part in ast.iter_child_nodes(node):
+        if not isinstance(part, ast.JoinedStr):
+            yield from walk_code(part)
+
+
+def is_text(node: ast.BinOp) -> bool:
+    return any(
+        isinstance(part, ast.JoinedStr) or (isinstance(part, ast.Constant) and isinstance(part.value, str))
+        for part in ast.walk(node)
+    )
+
+
+def draw(root: Path, area: Area, count: int, rng: random.Random) -> list[Mutant]:
+    """Draw places of all modules of an area alike, at most one of a line."""
+    drawn = dict[tuple[str, int], Mutant]()
+    modules = sorted(str(path.relative_to(root)) for pattern in area.modules for path in root.glob(pattern))
+    places = [(module, place) for module in modules for place in range(count_places(root, module))]
+    for module, place in rng.sample(places, len(places)):
+        mutant = build_mutant(root, module, place)
+        drawn.setdefault((module, mutant.line), mutant)
+        if len(drawn) == count:
+            break
+    return list(drawn.values())
+
+
+def count_places(root: Path, module: str) -> int:
+    return sum(1 for _ in changes(ast.parse((root / module).read_text())))
+
+
+def run_tests(root: Path, tests: tuple[str, ...], limit_s: int, output: Path) -> bool:
+    """Run tests in a fork. Returns whether all passed; a run without an end does not."""
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.setsid()
+        resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 5))
+        os.chdir(root)
+        sys.path.insert(0, str(root))
+        sys.dont_write_bytecode = True
+        file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(file, 1)
+        os.dup2(file, 2)
+        status = 3
+        try:
+            status = int(sys.modules["pytest"].main(["-x", "-q", "-p", "no:cacheprovider", "-n", "0", *tests]))
+        finally:
+            os._exit(status)
+    end = time.monotonic() + 4 * limit_s
+    while not (found := os.waitpid(child, os.WNOHANG))[0]:
+        if time.monotonic() > end:
+            os.killpg(child, signal.SIGKILL)
+        time.sleep(0.1)
+    return os.waitstatus_to_exitcode(found[1]) == 0
+
+
+def copy_checkout(target: Path) -> None:
+    here = Path(__file__).parents[2]
+    skipped = shutil.ignore_patterns(".git", ".venv", "node_modules", ".mypy_cache", "site", "__pycache__")
+    shutil.copytree(here, target, ignore=skipped, dirs_exist_ok=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--count", type=int, default=62)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="a part of a module's path")
+    parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
+    arguments = parser.parse_args()
+    for name in ("OPENBLAS", "OMP", "MKL"):
+        os.environ[f"{name}_NUM_THREADS"] = "1"
+    rng, root = random.Random(arguments.seed), Path(tempfile.mkdtemp(prefix="online-mutants-"))
+    copy_checkout(root)
+    shares = sum(area.share for area in AREAS)
+    drawn = [
+        (area, each) for area in AREAS for each in draw(root, area, round(arguments.count * area.share / shares), rng)
+    ]
+    chosen = [(area, each) for area, each in drawn if arguments.only in each.module]
+    if not arguments.list:
+        for name in THIRD_PARTY:
+            importlib.import_module(name)
+    survivors, killed = list[Mutant](), 0
+    for area, mutant in chosen:
+        started, path = time.monotonic(), root / mutant.module
+        shown = f"{mutant.module}:{mutant.line}: {mutant.before}  ->  {mutant.after}"
+        if arguments.list:
+            print(shown)
+            continue
+        original = path.read_text()
+        path.write_text(mutant.source)
+        output = root / "output.txt"
+        survives = run_tests(root, area.near, NEAR_S, output) and run_tests(root, area.wider, WIDER_S, output)
+        path.write_text(original)
+        survivors += [mutant] if survives else []
+        killed += not survives
+        failed = [
+            line for line in output.read_text(errors="replace").split("\n") if line.startswith(("FAILED", "ERROR"))
+        ]
+        by = (
+            "SURVIVED" if survives else "killed by " + (failed[0].split(" - ")[0] if failed else "a run without an end")
+        )
+        print(f"{time.monotonic() - started:6.1f} s  {shown}\n           {by}", flush=True)
+    print(f"{killed} of {killed + len(survivors)} mutants were killed")
+    shutil.rmtree(root)
+
+
+if __name__ == "__main__":
+    main()
