@@ -403,7 +403,7 @@ def test_an_option_of_the_wrong_type_is_refused_by_name() -> None:
 # predict
 
 
-@pytest.mark.every_case
+@pytest.mark.every_case("long")
 def test_predict_changes_nothing(case: Case) -> None:
     check_predict_changes_nothing(case, COUNT)
 
@@ -439,7 +439,7 @@ def test_no_inputs_get_no_answers(case: Case) -> None:
     assert case.train(case.examples(COUNT)).predict([]) == []
 
 
-@pytest.mark.every_case
+@pytest.mark.every_case("long")
 def test_answers_are_the_same_alone_and_in_a_batch(case: Case) -> None:
     model, inputs = case.train(case.examples(COUNT)), unseen_inputs(case)
     alone = [model.predict([each])[0] for each in inputs]
@@ -703,6 +703,7 @@ def check_bad_examples(case: Case, learned: int) -> None:
     assert model.fingerprint() == case.train([*examples, *more]).fingerprint()
 
 
+@pytest.mark.few(5)
 @pytest.mark.every_case("long")
 def test_learning_the_same_examples_repeatedly_does_not_grow_the_state(exact: Case) -> None:
     bounds = {
@@ -736,7 +737,7 @@ def state_bytes(model: Model) -> int:
 # state
 
 
-@pytest.mark.every_case
+@pytest.mark.every_case("long")
 def test_a_state_survives_files(case: Case) -> None:
     check_state_survives_files(case, COUNT)
 
@@ -785,7 +786,7 @@ def check_learning_resumes(case: Case, count: int) -> None:
         assert to_bytes(resumed.state()) == to_bytes(uninterrupted.state())
 
 
-@pytest.mark.every_case
+@pytest.mark.every_case("long")
 def test_the_serving_parts_alone_predict_the_same(case: Case) -> None:
     check_serving_parts(case, COUNT)
 
@@ -920,6 +921,7 @@ LEARNED_EVENTS = {
 }
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize(
     ("each", "kind"),
     [

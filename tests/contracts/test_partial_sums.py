@@ -47,6 +47,7 @@ def travel(state: State) -> State:
     return {name: StatePart(load(save(dict(part.tensors))), part.serving) for name, part in state.items()}
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("cuts", CUTS, ids=str)
 def test_merging_shares_leaves_the_state_of_learning_them(case: Case, cuts: Sequence[int]) -> None:
     examples = case.examples(COUNT)

@@ -325,6 +325,7 @@ def test_visitors_who_may_not_teach_choose_among_the_replies(visits: Visits, unt
     expect(reply.get_by_role("status")).to_contain_text("Learned")
 
 
+@pytest.mark.long
 def test_a_service_without_visitors_asks_for_a_key_first(visits: Visits, private: Service) -> None:
     page = visits.open(f"{private.url}/learning")
     expect(page.get_by_role("heading", name="Sign in", level=1)).to_be_visible()

@@ -49,6 +49,7 @@ def fact(page: Page, name: str) -> Any:
     return page.get_by_role("region", name="Current status").locator("div").filter(has_text=name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_a_drift_is_shown_on_the_curve_as_it_happens(visits: Visits, start: Start, width: int, scheme: str) -> None:
     service = start(RIVER)
@@ -381,6 +382,7 @@ def send_misleading_feedback(client: Client, turns: int) -> None:
         offset = receipt[0]["offset"]
 
 
+@pytest.mark.long
 def test_an_operator_freezes_labels_and_ends_a_quarantine(visits: Visits, start: Start) -> None:
     service = start(GUARDED, admin_key=ADMIN_KEY)
     service.http.headers["X-API-Key"] = ADMIN_KEY

@@ -43,6 +43,7 @@ def version_of(page: Page) -> int:
     return int("".join(letter for letter in caption if letter.isdigit()))
 
 
+@pytest.mark.long
 def test_a_correction_is_given_to_the_same_question_in_other_words(visits: Visits, start: Start) -> None:
     service = start(CHAT, repertoire=str(STARTER))
     service.wait_learned("chat", 1)
@@ -111,6 +112,7 @@ def test_a_new_reply_is_scrolled_into_view_on_a_narrow_screen(visits: Visits, st
     shoot(page, "6-narrow-light")
 
 
+@pytest.mark.long
 def test_a_second_browser_shows_the_new_version_and_a_banner_while_learning_is_paused(
     visits: Visits, start: Start
 ) -> None:

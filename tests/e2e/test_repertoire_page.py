@@ -44,6 +44,7 @@ def answer(service: Service, question: str) -> str | None:
     return None if reply is None else str(reply["text"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_a_reply_is_found_edited_retired_and_restored_and_each_change_is_learned(
     visits: Visits, start: Start, width: int, scheme: str
@@ -183,6 +184,7 @@ def test_unanswered_questions_are_taught_together_and_undone(
     assert answer(service, UNANSWERED[0]) == "The printer is by the stairs."
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_a_file_is_previewed_with_its_invalid_lines_before_it_is_imported(
     visits: Visits, start: Start, tmp_path: Path, width: int, scheme: str

@@ -62,6 +62,7 @@ def test_the_forms_of_other_models_are_accessible(visits: Visits, service: Servi
     shoot(page, f"feedback-url-{model}")
 
 
+@pytest.mark.long
 def test_an_address_that_does_not_exist_leads_home(visits: Visits, service: Service) -> None:
     page = visits.open(f"{service.url}/nothing")
     expect(page.get_by_role("heading", level=1)).to_have_text("This page does not exist")

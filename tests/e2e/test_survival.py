@@ -136,6 +136,7 @@ def test_a_killed_service_ends_its_learner_and_keeps_all_acknowledged_feedback(s
     service.stop()
 
 
+@pytest.mark.long
 def test_serving_continues_and_reports_that_the_learner_is_restarting(start: Start) -> None:
     service = start(VECTOR, restart_max_s=0.2)
     until(service.learner_pid)
@@ -188,6 +189,7 @@ def config_path(folder: Path) -> str:
     return str(folder / "state.toml")
 
 
+@pytest.mark.long
 def test_a_damaged_live_version_is_skipped_at_start(start: Start, tmp_path: Path) -> None:
     service = start(VECTOR)
     client = service.client("vec")

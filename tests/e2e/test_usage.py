@@ -21,6 +21,7 @@ def ask(service: Service, question: str, times: int, rewards: list[int]) -> None
         client.feedback([{"prediction_id": id, "reward": reward}])
 
 
+@pytest.mark.long
 def test_the_use_is_shown_for_the_days_that_a_person_chooses(visits: Visits, start: Start) -> None:
     with receive() as receiver:
         service = start(CHAT, alert_webhooks=[receiver.url])

@@ -297,6 +297,7 @@ def test_a_visitor_needs_no_cookie_and_is_known_by_nothing_before_the_first_ques
     assert page.context.cookies() == []
 
 
+@pytest.mark.long
 def test_the_conversation_goes_on_after_the_page_was_left(visit: Open, taught: Service) -> None:
     page = visit(taught, html_with(taught)).page
     panel = open_chat(page)
@@ -357,6 +358,7 @@ def test_a_correction_is_held_where_it_is_reviewed(visit: Open, reviewed: Servic
     expect(turn).to_contain_text("Saved. It is checked before it is learned.")
 
 
+@pytest.mark.long
 def test_a_reply_with_tags_and_scripts_is_shown_as_text(visit: Open, taught: Service) -> None:
     evil = (
         '<img src=x onerror="window.hacked = 1"> [free](javascript:window.hacked=1) **[shop](https://shop.example/)**'
@@ -416,6 +418,7 @@ def test_everything_is_done_by_keyboard(visit: Open, taught: Service, width: int
     assert focused(page) == "Open the chat"
 
 
+@pytest.mark.long
 def test_on_a_small_screen_the_page_behind_the_panel_cannot_be_reached(visit: Open, taught: Service) -> None:
     page = visit(taught, html_with(taught, body='<a href="/">Home</a>'), 390).page
     panel = open_chat(page)
@@ -427,6 +430,7 @@ def test_on_a_small_screen_the_page_behind_the_panel_cannot_be_reached(visit: Op
     assert "Home" not in reached and {"Your question", "Ask", "Close the chat"} <= reached
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_it_is_accessible_in_every_state(visit: Open, reviewed: Service, width: int, scheme: str) -> None:
     page = visit(reviewed, html_with(reviewed), width, scheme).page
@@ -653,6 +657,7 @@ def test_an_error_of_the_service_is_told_plainly(
 # loading
 
 
+@pytest.mark.long
 def test_it_works_below_a_path_prefix(visit: Open, site: Site, taught: Service) -> None:
     prefix = "/tools/online"
     opened = visit(taught, "<title>A shop</title>")

@@ -224,6 +224,7 @@ store.close()
 """
 
 
+@pytest.mark.few(1)
 def test_processes_that_start_at_once_create_the_tables_once(url: str, engine: Engine) -> None:
     command = [sys.executable, "-c", OPEN, url]
     starting = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]

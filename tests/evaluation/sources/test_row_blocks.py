@@ -72,6 +72,7 @@ def test_a_carriage_return_inside_an_object_ends_a_line() -> None:
     assert columns == lines == [LabelledRow(3, [2], "1")] and first.first == second.first
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("every", [1, 7, 256, 300])
 @pytest.mark.parametrize("kind", ["classifier", "logistic"])
 def test_rows_and_lines_give_the_same_report(tmp_path: Path, kind: str, every: int) -> None:

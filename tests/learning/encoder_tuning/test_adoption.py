@@ -275,6 +275,7 @@ def send_feedback(service: Service) -> list[tuple[str, str]]:
     return examples
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "call", [pytest.param("adoption.check_gate", marks=pytest.mark.long), "reencoding.finish_move"]
 )
@@ -292,6 +293,7 @@ def test_a_process_killed_before_the_switch_has_changed_nothing(start: Start, ca
         service.stop()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "killed", [*(pytest.param(each, marks=pytest.mark.long) for each in ("none", "learner")), "service"]
 )
@@ -353,6 +355,7 @@ def test_features_of_another_encoder_are_not_written(tmp_path: Path) -> None:
         assert workspace.options(workspace.settings.models[0]) == {"encoder": "f" * 64}
 
 
+@pytest.mark.long
 def test_a_service_tunes_its_encoder_by_itself_and_stops_at_once(start: Start) -> None:
     service = start(BAR + '[[models]]\nname = "rv"\nkind = "river"\n', encoder_adapt=True, encoder_adapt_every_s=0.2)
     assert service.http.get("/v1/models/bar").json()["adaptation"] is None

@@ -282,6 +282,7 @@ def test_only_the_newest_replays_are_kept(service: Service) -> None:
     assert service.http.get(f"/v1/replays/{sent[0]}").status_code == 404
 
 
+@pytest.mark.long
 def test_a_deleted_replay_ends_immediately_and_the_next_one_starts(start: Start) -> None:
     service = start(MODELS)
     first = send(service, table(20_000, 12), **{**SLOW, "model": ["river:estimator=arf", "knn"]})
