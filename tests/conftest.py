@@ -3,6 +3,7 @@
 import functools
 import itertools
 import json
+import multiprocessing
 import os
 import ssl
 from collections import defaultdict
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.preload import PreloaderProcess, interpreter_variables
+from tests.preload import PreloaderProcess, interpreter_variables, launcher
 from tests.support import Service, connect_as_admin, skip_or_fail
 
 if TYPE_CHECKING:
@@ -175,6 +176,12 @@ def one_ssl_context() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def spawned_processes_are_preloaded() -> None:
+    """Let `multiprocessing` start its processes through the preloader, because each would import everything again."""
+    multiprocessing.set_executable(launcher())
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -85,7 +85,7 @@ THIRD_PARTY = (
     "safetensors.numpy",
     "river",
     "onnx",
-    "pandas",
+    "sklearn",
 )
 FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
