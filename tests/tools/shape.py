@@ -2,7 +2,7 @@
 
 For each checkout (default: this one) it prints, side by side: the lines of the core, the plugins, the laboratories and the
 packages; what the composition roots import; modules with one importer; circles; files that a prediction, a feedback and a replay
-enter, counted by tracing one of each; public docstrings; and how often `Any` is written.
+enter, counted by tracing one of each (`--files` lists them); public docstrings; and how often `Any` is written.
 """
 
 import ast
@@ -27,55 +27,105 @@ ROOTS = (
 LARGEST_MERGED = 80  # lines of a module that belongs into its only importer
 GENERATED = ("_pb2.py", "_pb2_grpc.py", ".gen.ts")
 TRACED = """
-import asyncio, json, sys, tempfile, threading
+import asyncio, contextvars, json, sys, tempfile, threading
 from pathlib import Path
-package, entered, counting = str(Path("online").resolve()), set(), []
+package, own, beside, learning, counting, idle = str(Path("online").resolve()), set(), set(), set(), [], set()
+of_datum = contextvars.ContextVar("of_datum", default=False)
 def trace(frame, event, argument):
-    if counting and frame.f_code.co_filename.startswith(package) and frame.f_code.co_name != "<module>":
-        entered.add(frame.f_code.co_filename)
+    if counting and event == "call" and frame.f_code.co_filename.startswith(package) and frame.f_code.co_name != "<module>":
+        is_learning = threading.current_thread().name == "learner"
+        (own if of_datum.get() else learning if is_learning else beside).add(frame.f_code.co_filename)
 threading.setprofile(trace)
 sys.setprofile(trace)
 import httpx
 from online.api.app import create_app
+from online.evaluation.replay.candidate_specs import CandidateSpec
+from online.evaluation.replay.replay import Replay
+from online.evaluation.sources.opening import open_source
+from online.learning.process import run_learner
 from online.settings import ModelSettings, Settings
 settings = Settings(state=Path(tempfile.mkdtemp()), models=[ModelSettings(name="chat", kind="ranker")])
 app = create_app(settings, with_learner=False, with_store_process=False)
+found, stop = {}, threading.Event()
+def begin():
+    for entered in (own, beside, learning):
+        entered.clear()
+    counting[:] = [True]
+def end(name, *others):
+    counting.clear()
+    found[name] = sorted(path[len(package) + 1:] for path in own.union(*others))
 async def main():
-    found = {}
+    runtime = app.state.runtime
+    live = runtime.models["chat"].live
+    learner = threading.Thread(target=run_learner, args=(runtime.workspace, settings.models[0], "cpu", stop), name="learner", daemon=True)
     transport = httpx.ASGITransport(app, client=("127.0.0.1", 1))
     async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-        async def send(name, verb, body):
-            for is_counted in (False, True):
-                entered.clear()
-                counting[:] = [True] if is_counted else []
-                answer = await client.post(f"/v1/models/chat:{verb}", json=body)
-                counting.clear()
-                assert answer.status_code in (200, 202), answer.text
-            found[name] = len(entered)
-        await send("predict", "predict", {"instances": ["Are you open?"]})
-        item = {"input": "Are you open?", "correction": "From nine."}
-        await send("feedback until stored", "feedback", {"feedback": [item]})
-    print(json.dumps(found))
+        learner.start()
+        async def send(verb, body):
+            answer = await client.post(f"/v1/models/chat:{verb}", json=body)
+            assert answer.status_code in (200, 202), answer.text
+            return answer.json()
+        async def teach(words):
+            item = {"input": words, "correction": "From nine."}
+            return (await send("feedback", {"feedback": [item]}))["receipts"][0]["offset"]
+        async def wait(offset):
+            while live.current.learned_until < offset:
+                await asyncio.sleep(0.005)
+            await asyncio.sleep(0.2)
+        await wait(await teach("When do you open?"))
+        begin()
+        await asyncio.sleep(1.5)
+        counting.clear()
+        idle.update(beside)  # what runs beside each request
+        of_datum.set(True)
+        predict = {"instances": ["Are you open?"]}
+        await send("predict", predict)
+        begin()
+        await send("predict", predict)
+        end("predict", beside - idle)
+        begin()
+        offset = await teach("Are you open?")
+        end("feedback until stored")
+        await wait(offset)
+        begin()
+        offset = await teach("At what time do you open?")
+        await wait(offset)
+        end("feedback until live", beside - idle, learning)
+    stop.set()
+    learner.join()
+    rows = Path(tempfile.mkdtemp(), "rows.jsonl")
+    rows.write_text(chr(10).join(json.dumps({"input": [n % 7, n], "label": "ab"[n % 2]}) for n in range(400)))
+    source, candidate = open_source(str(rows)), CandidateSpec("classifier")
+    begin()
+    replay = Replay(source, candidate)
+    replay.run()
+    end("replay", beside)
 asyncio.run(main())
+print(json.dumps(found))
 """
 
 
 @dataclass
 class Shape:
-    """What is counted of one checkout. rows: by the name of a figure."""
+    """What is counted of one checkout. rows: by the name of a figure. entered: the files that each traced way enters."""
 
     folder: Path
     rows: dict[str, str] = field(default_factory=dict)
+    entered: dict[str, list[str]] = field(default_factory=dict)
 
 
 def main() -> None:
-    folders = [Path(argument) for argument in sys.argv[1:]] or [Path.cwd()]
+    folders = [Path(argument) for argument in sys.argv[1:] if argument != "--files"] or [Path.cwd()]
     shapes = [measure(folder.resolve()) for folder in folders]
     names = list(dict.fromkeys(name for shape in shapes for name in shape.rows))
     width = max(map(len, names))
     print(" " * width, *(f"{shape.folder.name[:24]:>24}" for shape in shapes))
     for name in names:
         print(f"{name:{width}}", *(f"{shape.rows.get(name, '-'):>24}" for shape in shapes))
+    if "--files" in sys.argv:
+        for shape in shapes:
+            for name, paths in shape.entered.items():
+                print(f"\n{shape.folder.name}, {name}:", *paths, sep="\n  ")
 
 
 def measure(folder: Path) -> Shape:
@@ -93,7 +143,8 @@ def measure(folder: Path) -> Shape:
     shape.rows["largest imports of another module"] = largest_imports(folder, imports)
     shape.rows["import circles"] = str(len(find_circles(imports)))
     count_words(shape, modules)
-    shape.rows.update({f"files entered: {name}": str(count) for name, count in trace(folder).items()})
+    shape.entered = trace(folder)
+    shape.rows.update({f"files entered: {name}": str(len(paths)) for name, paths in shape.entered.items()})
     return shape
 
 
@@ -210,8 +261,8 @@ def count_words(shape: Shape, modules: Mapping[Path, tuple[ast.Module, int]]) ->
     shape.rows["uses of Any"] = f"{kinds['any']:,}"
 
 
-def trace(folder: Path) -> dict[str, int]:
-    """How many files one prediction of a text and one feedback enter; nothing where the checkout cannot be run."""
+def trace(folder: Path) -> dict[str, list[str]]:
+    """The files that a prediction of a text, a feedback and a replay enter; nothing where the checkout cannot be run."""
     with tempfile.TemporaryDirectory() as state:
         variables = {**os.environ, "PYTHONPATH": str(folder), "ONLINE_STATE": state, "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run(
@@ -220,7 +271,7 @@ def trace(folder: Path) -> dict[str, int]:
     if done.returncode:
         print(done.stderr.splitlines()[-1], file=sys.stderr)
         return {}
-    found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
