@@ -28,7 +28,7 @@ from online.models.encoders import minilm
 from online.models.encoders.adapter import FrozenLayers, TuningOptions, create_generator, to_tensors
 from online.models.encoders.text import quantise
 from online.models.options import defaults
-from online.models.ranker.options import OPTIONS
+from online.models.ranker.ranker import OPTIONS
 from online.models.statistics.exact import ExactStatistics
 from online.models.statistics.slda import solve_slda
 from online.schemas.events import Entry, Event

@@ -1,4 +1,4 @@
-"""Fits and checks the chance that a reply is right (online/models/ranker/chances.py), on CLINC150.
+"""Fits and checks the chance that a reply is right (online/models/ranker/likeness.py), on CLINC150.
 
     names of some intents, and some training questions of each --> ranker --> its best candidate for validation questions
         --logistic regression--> the five numbers --> calibration on test questions and a seed of its own, stage by stage
@@ -18,12 +18,21 @@ from numpy.typing import NDArray
 from benchmarks.chat import Bot, Dataset
 from benchmarks.clinc150 import Split, split
 from benchmarks.report import command, create_parser, print_json, progress, run_on_one_thread, table
-from online.models.ranker.chances import BIAS, CLOSENESS, FAMILIARITY, LEAD, LEAD_SCALE, RIVAL, estimate_chances
 from online.models.ranker.choice import EVIDENCE_GAIN, ReplyChooser
 from online.models.ranker.exemplars import compute_evidence, normalise_rows, stack_features
-from online.models.ranker.likeness import Likeness, find_familiarities
+from online.models.ranker.likeness import (
+    BIAS,
+    CLOSENESS,
+    FAMILIARITY,
+    LEAD,
+    LEAD_SCALE,
+    RIVAL,
+    Likeness,
+    estimate_chances,
+    find_familiarities,
+    measure_lead,
+)
 from online.models.ranker.ranker import Ranker
-from online.models.ranker.scored_question import measure_lead
 
 INTENTS, TAUGHT, SEEDS = (20, 60, 150), (0, 1, 3, 7, 20), 3
 INSIDE, OUTSIDE = 300, 80  # questions

@@ -30,9 +30,8 @@ from online.io.cache import cache_folder
 from online.models.encoders.text import TextEncoder
 from online.models.ranker import choice
 from online.models.ranker.exemplars import ALIKE, ExemplarIndex, similarity_kernel
-from online.models.ranker.exploration import BACKED, NearRatings
-from online.models.ranker.scored_question import Places, ScoredQuestion
-from online.models.ranker.support import Support
+from online.models.ranker.exploration import BACKED, NearRatings, Support
+from online.models.ranker.likeness import Places, ScoredQuestion
 
 CURVE = (500, 1_000, 2_000, 4_000, 8_000, 15_000)
 TOGETHER = 10  # questions that are answered before their thumbs are learned

@@ -26,8 +26,8 @@ from benchmarks.tasks import SCENARIOS
 from benchmarks.typed_questions import Chat, questions
 from online.models import Answer, Example
 from online.models.ranker import choice
-from online.models.ranker.options import OPTIONS
 from online.models.ranker.policies import POLICIES, draw_key
+from online.models.ranker.ranker import OPTIONS
 
 IMPLAUSIBLE = 0.1  # chance
 LIES = 0.1

@@ -72,7 +72,7 @@ ROOTS = {
     "store/database/schema.py",
 }
 STILL_MORE = {  # modules that import more than they may, and how many: these numbers only fall
-    "api/rest/conversations.py": 17,
+    "api/rest/conversations.py": 16,
     "api/rest/curating/inbox.py": 19,
     "api/rest/feedback_links.py": 16,
     "api/rest/monitoring.py": 19,
@@ -83,7 +83,7 @@ STILL_MORE = {  # modules that import more than they may, and how many: these nu
     "evaluation/replay/replay.py": 24,
     "evaluation/reports/uploaded_log.py": 18,
     "learning/encoder_tuning/adoption.py": 21,
-    "learning/learner.py": 29,
+    "learning/learner.py": 27,
     "learning/parallel/team.py": 17,
     "learning/process.py": 22,
     "models/classifier.py": 17,
@@ -102,7 +102,7 @@ STILL_MORE = {  # modules that import more than they may, and how many: these nu
     "serving/jobs/batch_queue.py": 18,
     "serving/model_runtime.py": 33,
     "serving/monitoring/health.py": 18,
-    "serving/predictor.py": 22,
+    "serving/predictor.py": 21,
     "state/workspace.py": 23,
     "store/database/schema.py": 31,
 }
@@ -137,7 +137,7 @@ def test_imports_only_go_to_lower_layers() -> None:
 
 SERVING_LAYERS = [
     {"devices"},
-    {"parts", "versions", "disk_space", "exploration", "rates"},
+    {"parts", "versions", "disk_space", "rates"},
     {"version_loader"},
     {"live"},
     {"batcher", "transactions", "event_feed", "answers", "encoder_sources", "turns"},

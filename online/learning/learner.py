@@ -15,7 +15,8 @@ sets aside the snapshots of the other log and learns the one that there is.
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 
 import torch
@@ -24,12 +25,9 @@ from online.errors import EncoderMoved, LearningLost, LogReplaced, Unavailable
 from online.learning.base_building import Bases
 from online.learning.feedback_counts import FeedbackCounts
 from online.learning.gate import UnsoundSnapshot
-from online.learning.log_identity import LogIdentity
 from online.learning.parallel.catch_up import CatchUp
 from online.learning.parallel.team import Team
 from online.learning.publisher import Publisher
-from online.learning.refusal_log import RefusalLog
-from online.learning.relearning import RelearningRun, asks_to_relearn
 from online.learning.setup import LearnerSetup
 from online.learning.training_state import TrainingState
 from online.models import Options, can_tune_encoder, recipe, spec_of
@@ -39,16 +37,17 @@ from online.snapshots import Snapshots
 from online.snapshots.folder import LoadedSnapshot
 from online.snapshots.manifest import Manifest
 from online.snapshots.progress import ProgressWriter
+from online.snapshots.set_aside import SetAsideRecord, find_foreign
 from online.state.base_snapshot import MISSING_UNTIL, missing_until
 from online.state.guard import Guard
-from online.store import Store
+from online.store import Store, now
 from online.store.drift_alarms import add_drift_alarms
 from online.store.encoder_moves import check_encoder
 from online.store.erasure.relearnings import add_relearning
-from online.store.events import head_of
-from online.store.refusals import load_refusals, mark_refused
+from online.store.events import head_of, load_digests
+from online.store.refusals import load_refusals, mark_refused, mask_values
 from online.stream.contract import Stream
-from online.telemetry import log_event
+from online.telemetry import REMINDER_S, log_event
 
 log = logging.getLogger("online.learner")
 
@@ -56,6 +55,137 @@ TRANSIENT_ERRORS = (Unavailable, MemoryError, torch.OutOfMemoryError)  # no entr
 IDLE_MS = 250.0  # the longest time between two checks of the stop signal
 RETRY_S = 0.5  # after the stream or the disk did not answer
 HISTORY_PAGE = 1_000
+RELEARNED_PAGE = 256  # entries of one step, which delay an entry that arrives meanwhile
+
+
+class LogIdentity:
+    """Recognises the log that the snapshots of a model were learned from.
+
+        manifest: learned_until 322, log_digest a1..   <--compare-->   log: head 170, or another digest at 322
+
+    A database that was restored from an older backup, a fail-over to a stale replica, a truncated WAL or a new database
+    give a log that is shorter, or that has other events at the same offsets. No snapshot that has learned what is not
+    in the log may answer or be continued from: it is set aside, and the log is learned again.
+    """
+
+    def __init__(self, snapshots: Snapshots, store: Store, recipe: str) -> None:
+        self.snapshots, self.store, self.recipe = snapshots, store, recipe
+
+    def set_aside_foreign(self) -> SetAsideRecord | None:
+        """Set aside every version that was learned from another log; None if there is none. Raises Unavailable."""
+        manifests, model = self.snapshots.folder.manifests(), self.snapshots.model
+        offsets = sorted({manifest.learned_until for manifest in manifests} - {0})
+        if not offsets:
+            return None
+        head, digests = self.store.read(
+            lambda connection: (head_of(connection, model), load_digests(connection, model, offsets))
+        )
+        foreign = find_foreign(manifests, head, digests)
+        if not foreign:
+            return None
+        versions = {manifest.version for manifest in foreign}
+        kept = [each for each in manifests if each.version not in versions and each.recipe == self.recipe]
+        live = max(kept, key=lambda each: (each.learned_until, each.version), default=None)
+        return self._set_aside(foreign, head, None if live is None else live.version)
+
+    def _set_aside(self, foreign: Sequence[Manifest], head: int, live: int | None) -> SetAsideRecord:
+        newest = foreign[0]
+        notice = SetAsideRecord(
+            at=now(),
+            reason=describe(newest, head),
+            versions=tuple(sorted(manifest.version for manifest in foreign)),
+            learned_until=max(manifest.learned_until for manifest in foreign),
+            head=head,
+        )
+        notice = self.snapshots.aside.move(notice, live)
+        facts = {"versions": len(foreign), "newest": newest.version, "live": live, "labels": ",".join(notice.labels)}
+        log_event(log, "snapshots set aside", logging.ERROR, model=newest.model, reason=notice.reason, **facts)
+        return notice
+
+
+def describe(newest: Manifest, head: int) -> str:
+    """Say why a version is not of the log, in a sentence."""
+    if newest.learned_until > head:
+        difference = (
+            f"the log ends at offset {head}, but version {newest.version} had learned until {newest.learned_until}"
+        )
+    else:
+        difference = f"the log has other events than version {newest.version} had learned, at or before offset {newest.learned_until}"
+    return f"{difference}: the database is older than the snapshots, or another one"
+
+
+class RelearningRun:
+    """Learns the log again beside the learner, after events of an erased user were made void.
+
+        an event `relearn` --> a new TrainingState --a page a step--> it has caught up --> it replaces the learner's
+
+    Subtraction has un-learned the user at once, but leaves traces: the names of classes that only they gave, the
+    detectors of drift that saw their inputs, the order in which others came. What is learned again from the log is what a
+    learner that never saw them has, byte for byte, for every kind of model. Serving and learning go on meanwhile.
+    Until it has caught up nothing durable is published, so a learner that is killed reads the event `relearn` again.
+
+    covers_until: the head of the log when it began; events `relearn` up to there need no further one. offset: of the
+    event that asked for it.
+    """
+
+    def __init__(self, training: TrainingState, offset: int, covers_until: int, count: Callable[[Entry], None]) -> None:
+        """count: called with each entry in order, to count it as the learner counts."""
+        self.training, self.offset, self.covers_until, self._count = training, offset, covers_until, count
+
+    def find_room(self, until: int) -> int:
+        """Return how many entries may be learned next, where the learner has learned until an offset."""
+        return max(0, min(RELEARNED_PAGE, until - self.training.learned_until))
+
+    def learn(self, entries: Sequence[Entry]) -> None:
+        self.training.apply(entries)
+        for entry in entries:
+            self._count(entry)
+
+
+def asks_to_relearn(entries: Sequence[Entry], covers_until: int) -> int | None:
+    """Return the offset of the last event `relearn` after an offset; None if there is none."""
+    offsets = [entry.offset for entry in entries if entry.event.kind == "relearn" and entry.offset > covers_until]
+    return offsets[-1] if offsets else None
+
+
+class RefusalLog:
+    """Count what a learner refuses, and log it when nothing more is waiting, once a minute at most.
+
+    One line is about many events: WARNING learner events refused model=topics count=4999 first=3 last=5001 reason="..." reasons=2
+    """
+
+    def __init__(self, model: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.model, self.clock = model, clock
+        self.offsets: list[int] = []
+        self.reason = ""
+        self.reasons: set[str] = set()
+        self.began_at = 0.0
+        self.reported_at: float | None = None
+
+    def add(self, offset: int, reason: str) -> None:
+        if not self.offsets:
+            self.began_at, self.reason = self.clock(), reason
+        self.offsets.append(offset)
+        self.reasons.add(mask_values(reason))
+
+    def report(self, is_behind: bool) -> None:
+        """Log what is not logged yet, if it is time to. is_behind: whether more events wait to be learned."""
+        if not self.offsets:
+            return
+        now = self.clock()
+        since = self.began_at if is_behind else self.reported_at
+        if since is None or now - since >= REMINDER_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Log what is not logged yet, now."""
+        if not self.offsets:
+            return
+        more = {"reasons": len(self.reasons)} if len(self.reasons) > 1 else {}
+        counts = {"count": len(self.offsets), "first": min(self.offsets), "last": max(self.offsets)}
+        log_event(log, "events refused", logging.WARNING, model=self.model, **counts, reason=self.reason, **more)
+        self.reported_at = self.clock()
+        self.offsets, self.reasons = [], set()
 
 
 class Learner:

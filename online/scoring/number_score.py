@@ -6,12 +6,12 @@ from typing import Any
 from online.models import parse_number
 from online.schemas.events import Event
 from online.scoring.baseline_lead import Lead, LeadCounts
-from online.scoring.number_pairs import NumberPairs
 from online.scoring.prequential import Curve, HitCounts, NumberBaselines
 from online.scoring.score import (
     BaselineAnswers,
     Figures,
     JudgedOutcomes,
+    NumberPairs,
     PendingOutcome,
     ScoreDetails,
     ServedScore,

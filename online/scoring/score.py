@@ -17,7 +17,6 @@ from online.models import Answer
 from online.schemas.events import Event
 from online.scoring.baseline_lead import Lead, LeadCounts
 from online.scoring.confusion import Confusion
-from online.scoring.number_pairs import Pair
 from online.scoring.prequential import Curve, CurveSegment, HitCounts
 
 MAX_VERSIONS, MAX_USERS = 4_096, 100_000
@@ -37,6 +36,31 @@ BaselineAnswers = Mapping[str, Any]
 
 
 Loss = tuple[int, float | None]  # offset of an outcome, and the model's loss; None if it does not judge the model
+
+
+MAX_PAIRS = 2_048
+
+Pair = tuple[float, float]  # the true number, and the predicted one
+
+
+@dataclass(slots=True)
+class NumberPairs:
+    """Every `every`-th pair. `every` doubles, and each second pair is dropped, when there are MAX_PAIRS."""
+
+    every: int = 1
+    count: int = 0
+    pairs: list[Pair] = field(default_factory=list)
+
+    def add_all(self, pairs: Sequence[Pair]) -> None:
+        """Add consecutive pairs; the result does not depend on how they are cut into chunks."""
+        start = 0
+        while start < len(pairs):
+            first = start + -self.count % self.every  # the next one that is kept
+            stop = min(len(pairs), first + self.every * (MAX_PAIRS - len(self.pairs)))
+            self.pairs += pairs[first : stop : self.every]
+            self.count, start = self.count + stop - start, stop
+            if len(self.pairs) == MAX_PAIRS:
+                self.pairs, self.every = self.pairs[::2], 2 * self.every
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,7 +203,7 @@ def read_constant(key: tuple[str, str]) -> Any:
 
 
 def test_a_constant_of_the_command_line_has_the_type_of_the_shipped_one() -> None:
-    place = ("online.models.ranker.optimism", "NEAR_WEIGHT")
+    place = ("online.models.ranker.exploration", "NEAR_WEIGHT")
     assert parse_constant("models.ranker.optimism.NEAR_WEIGHT=1") == Change(constants={place: 1.0})
 
 

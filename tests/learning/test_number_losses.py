@@ -7,8 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
-from online.learning.drift import DriftMonitor
-from online.learning.number_losses import FIRST, LEAST_RISE, NOMINAL
+from online.learning.drift import FIRST, LEAST_RISE, NOMINAL, DriftMonitor
 from online.models import StatePart
 from online.schemas.events import Entry, Event
 from online.scoring.drift_changes import Alarm

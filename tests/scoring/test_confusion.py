@@ -11,8 +11,8 @@ from online.evaluation.replay.model_setup import ModelSetup
 from online.evaluation.sources.opening import open_source
 from online.models import Example, create
 from online.scoring.confusion import MAX_CLASSES, MAX_PAIRS, ConfusedPair, build_confusion
-from online.scoring.number_pairs import MAX_PAIRS as MAX_NUMBERS
-from online.scoring.number_pairs import NumberPairs
+from online.scoring.score import MAX_PAIRS as MAX_NUMBERS
+from online.scoring.score import NumberPairs
 from tests.evaluation.replaying import run_replay, write_blobs
 
 

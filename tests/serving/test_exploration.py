@@ -4,7 +4,7 @@ import pytest
 
 from online.models import Answer
 from online.models.contract import build_candidates
-from online.serving.exploration import MAX_USERS, WINDOW_S, ExplorationShares
+from online.serving.predictor import MAX_USERS, WINDOW_S, ExplorationShares
 
 BEST = Answer("a", build_candidates("ab", [0.7, 0.3]), 0.7, propensity=0.5)
 TRIED = Answer("b", build_candidates("ab", [0.7, 0.3]), 0.3, propensity=0.5)

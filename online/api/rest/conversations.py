@@ -35,8 +35,8 @@ from online.schemas.fields import Name
 from online.serving.feedback.feedback import describe_outcome
 from online.serving.feedback.held import held_receipt
 from online.store.callers.held_feedback import HeldFeedbackRow, list_held_of_user
+from online.store.conversations import conversations as shares
 from online.store.conversations import conversations as store
-from online.store.conversations import shares
 from online.store.conversations.turns import extract_question
 from online.store.database.values import ERASED
 from online.store.feedback import FeedbackRow

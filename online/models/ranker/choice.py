@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from online.models.contract import Answer, Candidate, Options
-from online.models.ranker.chances import estimate_chances
 from online.models.ranker.corrections import (
     Supersessions,
     find_local_replies,
@@ -40,14 +39,19 @@ from online.models.ranker.exemplars import (
     normalise_rows,
     stack_features,
 )
-from online.models.ranker.exploration import find_plausible
-from online.models.ranker.likeness import find_familiarities, mask_superseded
-from online.models.ranker.next_reply import find_acceptable
-from online.models.ranker.optimism import find_optimistic_choice
+from online.models.ranker.exploration import Support, find_optimistic_choice, find_plausible
+from online.models.ranker.likeness import (
+    SOFTMAX_SCALE,
+    Likeness,
+    Places,
+    ScoredQuestion,
+    estimate_chances,
+    find_familiarities,
+    mask_superseded,
+    to_chances,
+)
 from online.models.ranker.policies import Policy
 from online.models.ranker.replies import Reply
-from online.models.ranker.scored_question import SOFTMAX_SCALE, Places, ScoredQuestion
-from online.models.ranker.support import Support
 from online.models.statistics.exact import LinearWeights
 
 EVIDENCE_GAIN = 100.0  # score units of LDA per unit of evidence
@@ -249,3 +253,21 @@ class ReplyChooser:
     def _settled(self, cosine_E: NDArray[np.float32]) -> str | None:
         agreed, _ = find_verdicts(cosine_E, self.neighbours)
         return next((self.replies[reply].id for reply in agreed if self.replies[reply].is_active), None)
+
+
+Floats = NDArray[np.floating[Any]]
+
+
+def find_acceptable(options: Options, leads_K: Floats, evidence_K: Floats, likeness: Likeness) -> NDArray[np.bool_]:
+    """bool [K]: the candidates that are good enough to be given after the replies before them were rejected.
+
+    A first answer is given only if something like the question is known to belong to it, if it leads the others, and if its
+    chance reaches `min_chance`. The next one must do the same among those that are left, and no rated neighbour may speak
+    against it: otherwise a thumb down would lead to something worse than an honest "I do not know".
+
+    leads_K: of the score of each over the next one. likeness: with rivals among those after it.
+    """
+    is_likely_K = to_chances(leads_K, likeness) >= options["min_chance"]
+    is_known_K = (likeness.familiarity_K >= options["abstain_below"]) & (leads_K >= options["abstain_margin"])
+    accepted: NDArray[np.bool_] = is_likely_K & is_known_K & (evidence_K >= 0)
+    return accepted

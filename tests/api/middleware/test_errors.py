@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from online.api.middleware.errors import ErrorResponses
+from online.api.middleware.stack import ErrorResponses
 from tests.support import until
 
 

@@ -7,8 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from online.api.web.branding import MAX_LOGO_BYTES, PNG, Branding, load_branding
-from online.api.web.colors import DARK, LIGHT, ModeColors, contrast, derive_accent, parse
+from online.api.web.branding import (
+    DARK,
+    LIGHT,
+    MAX_LOGO_BYTES,
+    PNG,
+    Branding,
+    ModeColors,
+    contrast,
+    derive_accent,
+    load_branding,
+    parse,
+)
 from online.api.web.rendered_files import settings_block, shorten
 from online.errors import SetupError
 from online.settings import ModelSettings, Settings, load

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from online.models.encoders import text as text_module
-from online.models.encoders.feature_cache import RECORD_BYTES, FeatureCache
-from online.models.encoders.text import TEXT_WIDTH, TextEncoder
+from online.models.encoders.text import RECORD_BYTES, TEXT_WIDTH, FeatureCache, TextEncoder
 
 TEXTS = {f"text {n}": bytes([n]) * TEXT_WIDTH for n in range(6)}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from online.models.encoders.language import is_other_language
+from online.models.ranker.other_languages import is_other_language
 
 
 @pytest.mark.parametrize(

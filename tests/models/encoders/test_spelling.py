@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from online.models.encoders import spelling
-from online.models.encoders.language import is_other_language
 from online.models.encoders.spelling import MOST_UNKNOWN, SPELLING, Spelling, count_edits, weigh_edits
+from online.models.ranker.other_languages import is_other_language
 
 
 @pytest.mark.parametrize(

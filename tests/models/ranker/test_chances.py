@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from online.models.ranker.chances import estimate_chances
-from online.models.ranker.likeness import Likeness, find_closeness, find_rivals
+from online.models.ranker.likeness import Likeness, estimate_chances, find_closeness, find_rivals
 from tests.models.ranker.test_ranker import MANGO, Scene
 from tests.models.synthetic import as_features, text, unit
 

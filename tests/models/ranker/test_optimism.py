@@ -8,8 +8,8 @@ import pytest
 
 from online.models import Example, ExampleKind
 from online.models.ranker.exemplars import Exemplar
+from online.models.ranker.exploration import NEWEST, SupportCounter, count_confirmed
 from online.models.ranker.ranker import Ranker
-from online.models.ranker.support import NEWEST, SupportCounter, count_confirmed
 from tests.models.synthetic import TOPICS, as_features, replies, text, unit
 
 HERB = 30  # a topic whose reply has a text that says nothing about it

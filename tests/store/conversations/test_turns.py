@@ -14,9 +14,10 @@ from online.store.conversations.conversations import (
     add_turns,
     change_conversation,
     load_conversations,
+    load_shared,
     load_turns,
+    share_conversation,
 )
-from online.store.conversations.shares import load_shared, share_conversation
 from online.store.conversations.turns import TURNS, RequestedTurn, find_parents, load_questions, trace_branch
 from online.store.deletion.expired_events import delete_predictions
 from online.store.deletion.retention import prune_predictions
