@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from benchmarks.clinc150 import Int8s, data_file
 from benchmarks.report import command, create_parser, print_json, say, table, verdict
-from online.learning.encoder_tuning.text_events import TextEvent
-from online.learning.encoder_tuning.tuning import EncoderTuning
 from online.learning.training_state import build_example
 from online.models import Model, create
 from online.models.encoders import minilm
@@ -31,6 +29,8 @@ from online.models.options import defaults
 from online.models.ranker.ranker import OPTIONS
 from online.models.statistics.exact import ExactStatistics
 from online.models.statistics.slda import solve_slda
+from online.plugins.encoder_tuning.text_events import TextEvent
+from online.plugins.encoder_tuning.tuning import EncoderTuning
 from online.schemas.events import Entry, Event
 
 TARGET_PERCENT = 92.0

@@ -36,8 +36,8 @@ from benchmarks.wire import (
     predict,
     wait_until_learned,
 )
-from online.learning.encoder_tuning.adoption import adopt
 from online.models.encoders import minilm
+from online.plugins.encoder_tuning.adoption import adopt
 from online.settings import load
 from online.state.workspace import Workspace
 from online.telemetry import configure_logging

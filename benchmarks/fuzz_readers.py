@@ -31,8 +31,8 @@ from online.evaluation.sources.opening import open_source, open_sources
 from online.evaluation.sources.replay_source import ReadOptions
 from online.learning.parallel.bulk_load import BulkLoad
 from online.models import create
+from online.plugins.jobs.batch_rows import DirectReader, RowsRequest
 from online.plugins.off_policy.logged_decisions import CsvColumns, DecisionReadOptions, read_decision_log
-from online.serving.jobs.batch_rows import DirectReader, RowsRequest
 
 TABLES, LOG = ROOT / "tests" / "field" / "tables", ROOT / "data" / "desk.jsonl"
 LOG_LINES = 31  # the header, predictions and feedback

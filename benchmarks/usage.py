@@ -22,17 +22,17 @@ import numpy as np
 from sqlalchemy import Connection, func, select
 
 from benchmarks.report import command, create_parser, percentile, print_json, progress, say, table, verdict
+from online.plugins.usage.calendar import Unit, find_zone, floor_to_quarter
+from online.plugins.usage.questions import load_features, load_questions
+from online.plugins.usage.summary import UsageRange, summarize_usage
+from online.plugins.usage.top_questions import MAX_GROUPED, MAX_PREDICTIONS, collect_texts, group_by_meaning
 from online.schemas.events import Event
-from online.serving.usage.calendar import Unit, find_zone, floor_to_quarter
-from online.serving.usage.summary import UsageRange, summarize_usage
-from online.serving.usage.top_questions import MAX_GROUPED, MAX_PREDICTIONS, collect_texts, group_by_meaning
 from online.store import Store
 from online.store.database.meta import save_kind
 from online.store.events import EVENTS, append_events
 from online.store.feedback import FEEDBACK, add_feedback
 from online.store.predictions import PREDICTIONS, add_predictions
 from online.store.usage.counts import count_predictions
-from online.store.usage.questions import load_features, load_questions
 from online.store.usage.ratings import count_page
 
 PAGE = 5_000

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
     from online.api.routes import Router
     from online.api.shared_routes import Dialect
+    from online.evaluation.replay.replay_report import WritePage
+    from online.installed import ContributedParts
     from online.models.kinds import KindSpec
+    from online.serving.erasure.files import NameSearch
     from online.serving.model_runtime import ModelRuntime
     from online.serving.parts import ModelPart, ServicePart
     from online.serving.runtime import Runtime
@@ -73,8 +76,21 @@ class Plugin:
     def forget_user(self, connection: "Connection", erased: "ErasedNames") -> None:
         """Delete what the tables keep of an erased user, in the transaction of the erasure. A repetition changes nothing."""
 
-    def forget_versions(self, workspace: "Workspace", snapshots: "Snapshots") -> None:
-        """Delete the files that were made of versions which are gone: an erasure has deleted them."""
+    def forget_in_files(
+        self, workspace: "Workspace", user: "NameSearch", parts: "ContributedParts"
+    ) -> "Mapping[str, object]":
+        """Remove an erased user from the plugin's files; return what the statement of the erasure says of them.
+
+        parts: those of the running service; none where it is stopped. A repetition changes nothing. Raises FileInUse for a
+        file that is in use now; the hook is called again then.
+        """
+        return {}
+
+    def forget_versions(
+        self, workspace: "Workspace", snapshots: "Snapshots", parts: "ContributedParts"
+    ) -> "Mapping[str, object]":
+        """Delete the files that were made of versions which an erasure has deleted. The rest is as in `forget_in_files`."""
+        return {}
 
     def routers(self) -> "Iterable[Router]":
         """Routes, each with the scope that it needs. They are tried after those of the core."""
@@ -99,6 +115,10 @@ class Plugin:
     def grpc_services(self, runtime: "Runtime") -> "Iterable[object]":
         """The gRPC services of the plugin, each a `Service` of the plugin `grpc`."""
         return ()
+
+    def replay_page(self) -> "WritePage | None":
+        """Writes the results of a replay as a page, for `online replay --report`; one plugin has one."""
+        return None
 
     def pages(self) -> "Iterable[Page]":
         """Pages for people. A page may use every route with the session of the browser that shows it."""

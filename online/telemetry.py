@@ -194,10 +194,6 @@ class Metrics:
             "online_journal_bytes", "Bytes of the journal: predictions until they are copied into the store", "livemax"
         )
         self.pruned = self.counter("online_pruned_total", "Rows and files that retention has deleted", "what")
-        self.jobs = self.gauge("online_jobs", "Batch prediction jobs waiting or running", "livesum")
-        self.job_rows = self.counter(
-            "online_job_rows_total", "Rows processed by batch prediction jobs", "model", "outcome"
-        )
         self.stream_repairs = self.counter(
             "online_stream_repairs_total",
             "Times that the copy of the log in Redis lacked entries or held foreign ones, and was written again",

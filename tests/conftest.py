@@ -19,6 +19,7 @@ from tests.support import Service, connect_as_admin, skip_or_fail
 
 if TYPE_CHECKING:
     from online.store import Store
+    from tests.evaluation.driven import Driven
 
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY if os.access(MEMORY := "/dev/shm", os.W_OK) else gettempdir())
 for library in ("OPENBLAS", "OMP", "MKL"):  # the test workers share few cores, so more threads would only compete
@@ -26,10 +27,10 @@ for library in ("OPENBLAS", "OMP", "MKL"):  # the test workers share few cores, 
 TESTS = Path(__file__).parent
 LONG = TESTS / "long"
 SLOWEST = (  # files, the slowest first; most of them share a scene that takes long to set up
-    "learning/encoder_tuning/test_adoption.py",
+    "plugins/encoder_tuning/test_adoption.py",
     "e2e/test_reports_page.py",
     "e2e/test_learning_page.py",
-    "serving/jobs/test_replay_jobs.py",
+    "plugins/reports/test_replay_jobs.py",
     "e2e/test_repertoire_page.py",
 )
 PRELOADER = pytest.StashKey[PreloaderProcess]()
@@ -322,3 +323,11 @@ def create_database() -> Iterator[str]:
     yield url
     with connect_as_admin(url) as admin:
         admin.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+@pytest.fixture(scope="session")
+def driven(tmp_path_factory: pytest.TempPathFactory) -> "Driven":
+    """The exported logs of a service that was driven, by model: see `export_driven`."""
+    from tests.evaluation.driven import export_driven  # it imports `config` from here
+
+    return export_driven(tmp_path_factory.mktemp("parity"))

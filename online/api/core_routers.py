@@ -5,22 +5,19 @@ from online.api.auth import holder_routes, key_routes, session
 from online.api.rest import (
     classes,
     conversations,
+    devices,
     explanations,
     feedback,
     feedback_links,
     health,
-    jobs,
     models,
     monitoring,
     predict,
-    replays,
     replies,
-    reports,
     versions,
 )
 from online.api.rest.curating import inbox, review
 from online.api.rest.exchange import cohorts
-from online.api.rest.operating import devices, usage
 from online.api.routes import Router, RouteTable
 from online.installed import collect_all
 
@@ -33,14 +30,10 @@ MODULES = (
     conversations,
     explanations,
     classes,
-    reports,
-    replays,
     versions,
-    jobs,
     monitoring,
     health,
     review,
-    usage,
     devices,
     inbox,
     cohorts,

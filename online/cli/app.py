@@ -10,9 +10,10 @@ from typing import Annotated
 import typer
 
 from online import __version__
-from online.cli import adapt, config, learn, log, openapi, predict, replay, serve, versions
+from online.cli import config, learn, log, openapi, replay, serve, versions
 from online.cli.access import audit, keys
 from online.cli.access.erase import erase
+from online.cli.groups import audit_app, keys_app, log_app
 from online.cli.operating import devices, load, merge
 from online.errors import OnlineError
 from online.installed import collect
@@ -24,18 +25,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-keys_app = typer.Typer(
-    help="API keys: who may call the service, and what for.", no_args_is_help=True, rich_markup_mode=None
-)
-audit_app = typer.Typer(
-    help="The audit log: who changed what is served and learned.", no_args_is_help=True, rich_markup_mode=None
-)
-log_app = typer.Typer(help="Read the log of a state folder.", no_args_is_help=True, rich_markup_mode=None)
-
 app.command()(serve.serve)
 app.command()(learn.learn)
 app.command()(load.load)
-app.command()(predict.predict)
 app.command()(replay.replay)
 app.add_typer(keys_app, name="keys")
 keys_app.command()(keys.create)
@@ -49,10 +41,6 @@ audit_app.command("list")(audit.list_entries)
 audit_app.command()(audit.verify)
 app.add_typer(log_app, name="log")
 log_app.command()(log.export)
-log_app.command()(log.report)
-log_app.command("replay", hidden=True)(log.replay_upload)
-log_app.command("columns", hidden=True)(log.recognise_columns)
-log_app.command("rows", hidden=True)(log.read_rows)
 app.command()(devices.devices)
 app.command("versions")(versions.list_versions)
 app.command()(merge.merge)
@@ -60,7 +48,6 @@ app.command()(versions.rollback)
 app.command()(versions.label)
 app.command()(versions.freeze)
 app.command()(versions.thaw)
-app.command()(adapt.adapt)
 app.command()(erase)
 app.command()(config.config)
 app.command()(openapi.openapi)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 
 if TYPE_CHECKING:
-    from online.learning.encoder_tuning.tuning import Progress
+    from online.io.progress import Progress
 
 T = TypeVar("T")
 LINE_EVERY_S = 20.0  # from one line of progress to the next

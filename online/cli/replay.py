@@ -21,15 +21,16 @@ from online.cli.options import (
 from online.cli.progress import show_bar
 from online.cli.state import load_settings
 from online.errors import SetupError
+from online.installed import collect
 from online.schemas.fields import Language
 from online.settings import Drift
 
 if TYPE_CHECKING:
     from online.evaluation.replay.candidate_specs import CandidateSpec
     from online.evaluation.replay.replay import ScoredSpan
-    from online.evaluation.replay.replay_report import LogResults
+    from online.evaluation.replay.replay_report import LogResults, WritePage
     from online.evaluation.sources.replay_source import Source
-    from online.learning.encoder_tuning.tuning import Progress
+    from online.io.progress import Progress
 
 Engine = Literal["here", "ray"]
 
@@ -155,7 +156,7 @@ def replay(
     from online.evaluation.replay.candidate_specs import CandidateSpec
     from online.evaluation.replay.model_setup import check_candidates
     from online.evaluation.replay.replay import ScoredSpan
-    from online.evaluation.reports.replay_table import find_exit_status
+    from online.evaluation.replay_table import find_exit_status
     from online.evaluation.sources.arrival import LabelDelay
     from online.evaluation.sources.column_choice import ColumnChoice
     from online.evaluation.sources.opening import open_sources
@@ -221,12 +222,14 @@ def run_on_ray(plan: ReplayPlan, address: str, results: Path | None, tick: "Prog
 def check_options(logs: list[str], report: Path | None, engine: Engine, address: str, results: Path | None) -> None:
     if report is not None and len(logs) > 1:
         raise SetupError(f"--report writes a page about one log, and {len(logs)} are given; give it one")
+    if report is not None:
+        find_page_writer()  # before hours of work
     if engine == "here" and (address or results):
         raise SetupError("--address and --results need --engine ray")
 
 
 def print_json(log_results: "list[LogResults]") -> None:
-    from online.evaluation.reports.replay_files import results_as_json
+    from online.evaluation.replay_files import results_as_json
 
     typer.echo(json.dumps(results_as_json(log_results)))
 
@@ -234,19 +237,24 @@ def print_json(log_results: "list[LogResults]") -> None:
 def print_table(log_results: "list[LogResults]") -> None:
     from rich.console import Console
 
-    from online.evaluation.reports.replay_table import print_results
+    from online.evaluation.replay_table import print_results
 
     print_results(log_results, Console())
 
 
 def write_files(log_results: "list[LogResults]", csv: Path | None, report: Path | None, language: Language) -> None:
     if csv is not None:
-        from online.evaluation.reports.replay_files import write_curves
+        from online.evaluation.replay_files import write_curves
 
         write_curves(log_results, csv)
     if report is not None:
-        from online.evaluation.reports.report_page import write_report
-        from online.evaluation.reports.words.language import LanguageWords
-
         (played,) = log_results
-        write_report(played.results, played.log, played.interrupted, report, words=LanguageWords(language))
+        find_page_writer()(played, report, language)
+
+
+def find_page_writer() -> "WritePage":
+    """Raises SetupError where no plugin writes pages."""
+    writers: list[WritePage] = collect("replay_page")
+    if not writers:
+        raise SetupError("--report needs the plugin `reports`, which is not installed; --json and --csv need none")
+    return writers[0]

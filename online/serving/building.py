@@ -9,10 +9,9 @@ from asyncio.subprocess import Process
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 from online.errors import SetupError
-from online.installed import collect
+from online.installed import ContributedParts, collect
 from online.journal import JournalWriter
 from online.models import spec_of
 from online.models.devices.probe import Devices, SystemDevices
@@ -25,21 +24,16 @@ from online.serving.devices.replica import ServingPlace
 from online.serving.disk_space import DiskSpace, measure_space
 from online.serving.encoder_sources import EncoderCache, ModelSource
 from online.serving.erasure.erasures import Erasures
-from online.serving.erasure.files import JobFiles
 from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
 from online.serving.event_feed import EventFeed, FeedEvent
+from online.serving.event_retention import EventRetention, ExpiringModel
 from online.serving.feedback.cohorts.cohorts import Cohorts
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.feedback_slots import FeedbackSlots
 from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.feedback.work import create_work
 from online.serving.inbox.deciding import Inbox
-from online.serving.jobs.batch_queue import BatchQueue, resolve_path
-from online.serving.jobs.event_retention import EventRetention, ExpiringModel
-from online.serving.jobs.replay_jobs import ReplayJobs
-from online.serving.jobs.report_jobs import ReportJobs
-from online.serving.jobs.retention import RetentionJob
 from online.serving.live import LiveModel
 from online.serving.model_runtime import ModelRuntime
 from online.serving.monitoring.curve import CurveKeeper
@@ -49,24 +43,23 @@ from online.serving.monitoring.standstill import StandstillWatch
 from online.serving.monitoring.version_changes import VersionComparison
 from online.serving.predictor import Predictor
 from online.serving.processes.child import start_child
-from online.serving.processes.encoder_tuner import EncoderTuner
 from online.serving.processes.journal_copier import JournalCopier
 from online.serving.processes.store_client import StoreClient
 from online.serving.processes.supervisor import Supervisor
 from online.serving.processes.workers import Workers
 from online.serving.rates import RateLimits
+from online.serving.rating_counter import RatingCounter
 from online.serving.repertoire.repertoire import Repertoire, read_repertoire, starter
+from online.serving.retention import RetentionJob
 from online.serving.runtime import Runtime
 from online.serving.stream_relay import Copy, StreamRelay
 from online.serving.transactions import Transactions
-from online.serving.usage.counting import RatingCounter
 from online.serving.versions import ServedVersion
 from online.settings import ModelSettings, Settings
 from online.snapshots import Snapshots
 from online.state.device_reports import DeviceReporter
 from online.state.guard import Guard
 from online.state.workspace import Workspace
-from online.store import Store
 from online.store.callers.standing import STATES, State
 from online.store.shadow_answers import ShadowAnswerRow, add_shadow_answers
 from online.telemetry import Metrics
@@ -98,8 +91,7 @@ def build(
     reporter = DeviceReporter(workspace.state, f"worker-{worker}", "server", devices, places.caps)
     builder = ModelBuilder(settings, workspace, metrics, is_primary, has_store_process, places, reporter)
     models = {spec.name: builder.build(spec) for spec in settings.models}
-    reports, replays = ReportJobs(settings, workspace), ReplayJobs(settings, workspace)
-    jobs = BatchQueue(settings, workspace, {name: model.predictor for name, model in models.items()}, metrics)
+    parts = ContributedParts()
     supervisor = build_supervisor(settings, models, metrics) if with_learner else None
 
     loads = [model.predictor.load for model in models.values()]
@@ -111,23 +103,20 @@ def build(
         rates=builder.rates,
         models=models,
         supervisor=supervisor,
-        encoder_tuner=build_tuner(settings, workspace.store, models) if settings.encoder_adapt and is_primary else None,
-        reports=reports,
-        replays=replays,
         retention=RetentionJob(
-            settings, workspace, metrics, replays, loads, build_event_retention(workspace, models, metrics)
+            settings, workspace, metrics, parts, loads, build_event_retention(workspace, models, metrics)
         ),
-        jobs=jobs,
         store_process=build_store_process(settings, builder.store) if has_store_process else None,
         journal_thread=JournalCopier(workspace.store, builder.journal)
         if is_primary and not with_store_process
         else None,
         feedback_slots=FeedbackSlots(),
-        erasures=build_erasures(workspace, models, reports, replays, jobs),
+        erasures=build_erasures(workspace, models, parts),
         new_id=builder.new_id,
         workers=Workers(settings, metrics.remove_worker),
         reporter=reporter,
         is_primary=is_primary,
+        parts=parts,
     )
     for part in collect("service_part", runtime):
         runtime.parts.add(part)
@@ -137,13 +126,7 @@ def build(
     return runtime
 
 
-def build_erasures(
-    workspace: Workspace,
-    models: Mapping[str, ModelRuntime],
-    reports: ReportJobs,
-    replays: ReplayJobs,
-    jobs: BatchQueue,
-) -> Erasures:
+def build_erasures(workspace: Workspace, models: Mapping[str, ModelRuntime], parts: ContributedParts) -> Erasures:
     def forget(model: ModelRuntime) -> None:
         model.curve.forget()
         model.comparison.forget()
@@ -152,10 +135,7 @@ def build_erasures(
         name: ErasableModel(model.spec, model.snapshots, model.relay, partial(forget, model))
         for name, model in models.items()
     }
-    job_files = JobFiles(
-        partial(resolve_path, workspace.settings), lambda id: id in jobs.running or id in replays.running
-    )
-    work = ErasureWork(workspace, erasable, job_files, lambda model: model in reports.making)
+    work = ErasureWork(workspace, erasable, parts)
 
     def wake_learners() -> None:
         for model in models.values():
@@ -193,14 +173,6 @@ def build_store_process(settings: Settings, client: StoreClient) -> Supervisor:
 async def start_store_process(settings: Settings, channel: int) -> Process:
     """channel: file descriptor of its end of the connection."""
     return await start_child(settings, "store", "--supervised", "--channel", str(channel), pass_fds=(channel,))
-
-
-def build_tuner(settings: Settings, store: Store, models: dict[str, ModelRuntime]) -> EncoderTuner:
-    def on_attempt(model: str, outcome: dict[str, Any]) -> None:
-        version = outcome["version"]
-        models[model].feed.notify("adapted", **{**outcome, "version": None if version is None else str(version)})
-
-    return EncoderTuner(settings, store, on_attempt)
 
 
 class ModelBuilder:

@@ -31,10 +31,10 @@ from online.serving.monitoring.standstill import StandstillWatch
 from online.serving.monitoring.version_changes import VersionComparison
 from online.serving.parts import ModelPart
 from online.serving.predictor import Predictor
+from online.serving.rating_counter import RatingCounter
 from online.serving.repertoire.repertoire import Repertoire, find_shared_examples
 from online.serving.stream_relay import StreamRelay
 from online.serving.transactions import Transactions
-from online.serving.usage.counting import RatingCounter
 from online.serving.versions import ServedVersion
 from online.settings import ModelSettings
 from online.snapshots import Snapshots

@@ -4,10 +4,24 @@ build: Plugin.service_part(runtime), Plugin.model_part(model, runtime)
 start: background() of each    log replaced: forget_log()    stop: close()
 """
 
-from collections.abc import Coroutine, Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection
 
 Work = Coroutine[Any, Any, None]
+
+
+class Pruning(NamedTuple):
+    """One run of retention. at: now, UTC. before: what was made before this instant (ISO 8601) is too old; None: nothing is.
+
+    write: runs a small transaction once no interactive request waits; returns the number of rows that it has deleted.
+    """
+
+    at: datetime
+    before: str | None
+    write: Callable[[Callable[[Connection], int]], Awaitable[int]]
 
 
 class ServicePart:
@@ -19,6 +33,9 @@ class ServicePart:
     def background(self, is_primary: bool) -> Iterable[Work]:
         """What runs beside the requests until the service stops. is_primary: whether this is the first worker."""
         return ()
+
+    async def prune(self, pruning: Pruning) -> None:
+        """Delete what is older than the settings keep. Called every few minutes, in the first worker. Raises Unavailable, OSError."""
 
     async def close(self) -> None:
         """Write what is not written yet. A part of the service or of a model has ended its background

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
 
 from online.errors import NotFound, Unavailable
 from online.installed import ContributedParts
@@ -16,17 +16,13 @@ from online.serving.devices.placing import keep_reporting
 from online.serving.disk_space import DiskSpace
 from online.serving.erasure.erasures import Erasures
 from online.serving.feedback.feedback_slots import FeedbackSlots
-from online.serving.jobs.batch_queue import BatchQueue
-from online.serving.jobs.replay_jobs import ReplayJobs
-from online.serving.jobs.report_jobs import ReportJobs
-from online.serving.jobs.retention import RetentionJob
 from online.serving.model_runtime import ModelReadiness, ModelRuntime
 from online.serving.parts import ServicePart
-from online.serving.processes.encoder_tuner import EncoderTuner
 from online.serving.processes.journal_copier import JournalCopier
 from online.serving.processes.supervisor import Supervisor
 from online.serving.processes.workers import Workers, report_versions
 from online.serving.rates import RateLimits
+from online.serving.retention import RetentionJob
 from online.settings import Settings
 from online.state.device_reports import DeviceReporter
 from online.state.workspace import Workspace
@@ -52,11 +48,7 @@ class Runtime:
     rates: RateLimits
     models: dict[str, ModelRuntime]
     supervisor: Supervisor | None
-    encoder_tuner: EncoderTuner | None
-    reports: ReportJobs
-    replays: ReplayJobs
     retention: RetentionJob
-    jobs: BatchQueue
     store_process: Supervisor | None
     journal_thread: JournalCopier | None
     feedback_slots: FeedbackSlots
@@ -68,6 +60,7 @@ class Runtime:
     parts: ContributedParts = field(default_factory=ContributedParts)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     stopping: bool = False
+    _lock: IO[str] | None = None  # held by one service on the state folder
 
     def model(self, name: str) -> ModelRuntime:
         """Raises NotFound that names the models there are."""
@@ -102,7 +95,14 @@ class Runtime:
         versioned = [name for name, model in self.models.items() if model.live.current.version]
         return learned and has_bases and self.workers.have_learned(starters) and self.workers.have_versions(versioned)
 
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the first worker of the first service on the state folder."""
+        return self._lock is not None
+
     async def start(self) -> None:
+        if self.is_primary:
+            self._lock = await asyncio.to_thread(self.workspace.lock_service)
         for model in self.models.values():
             await model.live.refresh()
             await model.look_for_base()
@@ -126,8 +126,6 @@ class Runtime:
     async def _start_primary(self) -> None:
         for model in self.models.values():
             await model.add_starter_replies(will_learn=self.supervisor is not None)
-        await asyncio.to_thread(self.replays.prune)
-        self.jobs.start()
         if self.store_process is not None:
             await self.store_process.start()
         if self.journal_thread is not None:
@@ -135,8 +133,6 @@ class Runtime:
         self.run_until_stop(self.retention.run())
         if self.supervisor is not None:
             await self.supervisor.start()
-        if self.encoder_tuner is not None:
-            self.encoder_tuner.start()
         self.run_until_stop(self.erasures.run())
 
     def run_until_stop(self, work: Coroutine[Any, Any, None]) -> None:
@@ -159,11 +155,6 @@ class Runtime:
 
     async def stop(self) -> None:
         self.close_feeds()
-        if self.encoder_tuner is not None:
-            await self.encoder_tuner.stop()
-        await self.reports.stop()
-        await self.replays.stop()
-        await self.jobs.stop()
         if self.supervisor is not None:
             await self.supervisor.stop()
         for task in self.tasks:
@@ -180,6 +171,8 @@ class Runtime:
         if self.journal_thread is not None:
             await asyncio.to_thread(self.journal_thread.stop)
         await asyncio.to_thread(self.workspace.store.close)
+        if self._lock is not None:
+            self._lock.close()
 
     def _copy_rest(self) -> None:
         """Copy what the store process has left in the journal: it may have ended before it could begin."""

@@ -286,12 +286,6 @@ class ServiceSettings(BaseSettings):
         None, description="JSONL file of replies for a ranker that has none. Default: the starter repertoire."
     )
     encoder_threads: int = Field(2, ge=1, description="Threads that encode one text.")
-    encoder_adapt: bool = Field(
-        False, description="Tune text encoders beside the service, and use a tuned one that is proven better."
-    )
-    encoder_adapt_every_s: float = Field(
-        600.0, gt=0, description="Seconds between checks for enough new feedback to tune an encoder."
-    )
     max_batch: int = Field(64, ge=1, description="Most instances in one micro-batch.")
     max_waiting: int = Field(
         2_048,
@@ -335,7 +329,7 @@ class ServiceSettings(BaseSettings):
     max_tensor_elements: int = Field(
         4_194_304, ge=1, description="Most elements in the tensors of one request, and in its instances together."
     )
-    max_log_bytes: int = Field(268_435_456, ge=1, description="Largest log that can be uploaded for replay, in bytes.")
+
     max_line_bytes: int = Field(
         4_194_304,
         ge=131_072,
@@ -362,10 +356,7 @@ class ServiceSettings(BaseSettings):
         description="Longest time, in hours, that a batch job, a replay, a report or an attempt to tune an encoder may take from "
         "its turn on, waiting included; then it is ended.",
     )
-    replays_kept: int = Field(10, ge=1, description="Number of newest replays of uploaded logs whose reports are kept.")
-    job_folders: tuple[Path, ...] = Field(
-        (), description="Folders that batch prediction jobs may read and write. Default: no jobs through the API."
-    )
+
     max_text_chars: int = Field(8_000, ge=1, description="Longest text to answer, in characters.")
     max_label_chars: int = Field(200, ge=1, description="Longest class name in feedback, in characters.")
     min_free_bytes: int | None = Field(
@@ -477,15 +468,6 @@ class ServiceSettings(BaseSettings):
     def _identities_come_from_trusted_proxies(self) -> Self:
         if self.identity_header is not None and not self.trusted_proxies:
             raise ValueError("identity_header needs trusted_proxies: only they may name a user")
-        return self
-
-    @model_validator(mode="after")
-    def _texts_are_kept_for_encoders(self) -> Self:
-        if self.encoder_adapt and self.event_retention_days is not None:
-            raise ValueError(
-                "encoder_adapt and event_retention_days exclude each other: another encoder needs the texts of all events; "
-                "set one of them"
-            )
         return self
 
     @model_validator(mode="after")

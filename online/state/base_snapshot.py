@@ -11,7 +11,7 @@ A history that was loaded from files comes before the log. It is in a base, too,
                     B = H = 0
 
 A base is in a folder of its own, which the cleaning of snapshots leaves alone, and is replaced by the next base. The learner
-makes it (online/learning/base_building.py), and only then are contents removed (online/serving/jobs/event_retention.py).
+makes it (online/learning/base_building.py), and only then are contents removed (online/serving/event_retention.py).
 """
 
 from collections.abc import Mapping

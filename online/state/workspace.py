@@ -13,6 +13,7 @@
 <state>/jobs/<id>.json             a batch prediction job and its state
 <state>/exports/<model>/           versions in formats that answer elsewhere; each can be exported again
 <state>/exports/<model>/encoder/   its tuned text encoders as small files for devices
+<state>/service.lock               the service that answers for this folder: the first one that was started
 <state>/learner.lock               one learner at a time
 <state>/adapt.lock                 one encoder tuning at a time
 """
@@ -176,19 +177,8 @@ class Workspace:
         except FileNotFoundError:
             return None
 
-    def reports(self, model: str) -> Path:
-        return self.state / "reports" / model
-
     def exports(self, model: str) -> Path:
         return self.state / "exports" / model
-
-    @property
-    def replays(self) -> Path:
-        return self.state / "replays"
-
-    @property
-    def jobs(self) -> Path:
-        return self.state / "jobs"
 
     def event_wakeup(self, model: str) -> Wakeup:
         return Wakeup(self.state / "bells" / f"events-{model}")
@@ -219,6 +209,15 @@ class Workspace:
         """The stream that the learner reads, with features of this encoder only."""
         copy, source = self.redis_stream(model, encoder), self.sql_stream(model, encoder)
         return VerifiedStream(copy, source) if copy is not None else source
+
+    def lock_service(self) -> IO[str] | None:
+        """Become the service of this state folder while the file is open; None where another process is. Raises SetupError."""
+        try:
+            return lock_file(self.state / "service.lock", wait=False)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            raise self._describe(error) from None
 
     def lock_learner(self, wait: bool) -> IO[str]:
         """Lock out other learners while the file is open. If another holds the lock, wait, or raise SetupError."""

@@ -9,9 +9,10 @@ from playwright.sync_api import Page, expect
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.runs import replay_all
-from online.evaluation.reports.report_page import write_report
-from online.evaluation.reports.words.language import ALL_WORDS, LanguageWords
 from online.evaluation.sources.opening import open_source
+from online.evaluation.words import LanguageWords
+from online.plugins.reports.languages import ALL_WORDS
+from online.plugins.reports.report_page import write_report
 from tests.conftest import Start
 from tests.e2e.browsing import SIZES, Visits, check_accessible, check_fits, shoot
 from tests.evaluation.replaying import ignore_progress

@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from online.errors import BadInput
+from online.evaluation.conclusion import conclude
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.replay.runs import replay_all
-from online.evaluation.reports.report_page import render_page
-from online.evaluation.reports.uploaded_log import replay_uploaded_log
-from online.evaluation.reports.verdict import conclude
-from online.evaluation.reports.words.language import ALL_WORDS
 from online.evaluation.sources.file_pieces import check_history
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
 from online.io.records import ReadLimits
 from online.plugins.off_policy.logged_decisions import DecisionReadOptions, read_decision_log
-from online.schemas.reports import ReplayRequest
+from online.plugins.reports.languages import ALL_WORDS
+from online.plugins.reports.report_page import render_page
+from online.plugins.reports.schemas import ReplayRequest
+from online.plugins.reports.uploaded_log import replay_uploaded_log
 from tests.evaluation.replaying import ignore_progress
 from tests.support import run_online
 

@@ -10,9 +10,8 @@ import pyarrow.parquet
 import pytest
 
 from online.errors import BadInput
+from online.evaluation.remarks import describe_columns
 from online.evaluation.replay.candidate_specs import CandidateSpec
-from online.evaluation.reports.remarks import describe_columns
-from online.evaluation.reports.uploaded_log import replay_uploaded_log
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.column_choice import ColumnChoice
 from online.evaluation.sources.column_profile import ColumnProfile, create_treatment, profile_columns, read_instant
@@ -20,8 +19,9 @@ from online.evaluation.sources.file_pieces import PieceReader, cut_files, fit_fi
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions, Source
 from online.io.records import ReadLimits
-from online.schemas.reports import ReplayRequest
-from online.serving.jobs.batch_rows import DirectReader, RowsRequest
+from online.plugins.jobs.batch_rows import DirectReader, RowsRequest
+from online.plugins.reports.schemas import ReplayRequest
+from online.plugins.reports.uploaded_log import replay_uploaded_log
 from tests.evaluation.replaying import ignore_progress, run_replay
 
 TABLES = Path(__file__).parent / "tables"

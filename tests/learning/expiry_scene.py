@@ -13,9 +13,9 @@ from online.learning.base_building import RetentionPeriod
 from online.learning.learner import Learner
 from online.schemas.events import Entry, Event
 from online.schemas.feedback import FeedbackItem
+from online.serving.event_retention import EventRetention, ExpiringModel
 from online.serving.feedback.recording import build_row, prepare_item
 from online.serving.feedback.retraction import record_retraction
-from online.serving.jobs.event_retention import EventRetention, ExpiringModel
 from online.serving.processes.store_messages import NewFeedback
 from online.settings import Drift
 from online.snapshots.manifest import Manifest

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from online.errors import PreconditionFailed, SetupError
-from online.learning.encoder_tuning.adoption import AdaptationRun
 from online.models import Options
+from online.plugins.encoder_tuning.adoption import AdaptationRun
 from online.schemas.events import Event
 from online.snapshots.roll_back import Freeze
 from online.store import now

@@ -1,9 +1,9 @@
 """Encoders that are tuned several times, or adopted on other backends."""
 
-from online.learning.encoder_tuning.tuning import EncoderTuning
+from online.plugins.encoder_tuning.tuning import EncoderTuning
 from tests.conftest import Start
-from tests.learning.encoder_tuning.test_adoption import BAR, check_adoption_under_traffic
-from tests.learning.encoder_tuning.test_tuning import QUICK, create_events, label, orders
+from tests.plugins.encoder_tuning.test_adoption import BAR, check_adoption_under_traffic
+from tests.plugins.encoder_tuning.test_tuning import QUICK, create_events, label, orders
 
 
 def test_adopting_an_encoder_under_traffic_fails_no_request_on_postgres_and_redis(

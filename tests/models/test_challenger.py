@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from online.errors import BadInput
-from online.evaluation.sources.upload_checks import check_options
 from online.models import BadExample, Example, Model, Options, can_tune_encoder, create, recipe
 from online.models.challenger import (
     CHALLENGER,
@@ -20,6 +19,7 @@ from online.models.challenger import (
 from online.models.retirement import RetirableModel
 from online.plugins.neighbours.knn import Knn
 from online.plugins.off_policy.scorers import list_every_candidate
+from online.plugins.reports.upload_checks import check_options
 from tests.models.synthetic import TOPICS, labels_only, numbers, replies, tables, text, texts, vectors
 from tests.plugins.ensembles.test_best_of import served_at, stream
 

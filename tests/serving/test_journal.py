@@ -16,11 +16,11 @@ from sqlalchemy import create_engine, text
 
 from online.io.cache import cache_folder
 from online.journal import MAGIC, SUFFIX, JournalFrame, JournalRow, JournalWriter, list_segments
-from online.learning.encoder_tuning.adoption import adopt
 from online.models.encoders.text import TextEncoder
+from online.plugins.encoder_tuning.adoption import adopt
 from online.store.predictions import load_predictions
 from tests.conftest import Start, config
-from tests.learning.encoder_tuning.test_adoption import ignore_progress, open_workspace, write_encoder
+from tests.plugins.encoder_tuning.test_adoption import ignore_progress, open_workspace, write_encoder
 from tests.serving.erasure.searching import find_in_folder
 from tests.support import Service, refuse_postgres, run_online, until
 

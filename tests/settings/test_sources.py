@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from online.plugins.encoder_tuning.settings import TuningSettings
+from online.plugins.jobs.settings import JobSettings
 from online.settings import SettingOrigin, load, load_with_origins, reveal
 
 
@@ -49,15 +51,18 @@ def test_every_kind_of_value_can_come_from_the_environment(monkeypatch: pytest.M
     monkeypatch.setenv("ONLINE_PUBLISH_EVERY_MS", "2.5")
     monkeypatch.setenv("ONLINE_STREAM", "")
     settings = load(None)
-    assert settings.models[0].options == {"size": 2} and settings.job_folders == (Path("/a"), Path("/b"))
-    assert settings.encoder_adapt and reveal(settings.admin_key) == "correct horse"
+    assert settings.models[0].options == {"size": 2} and settings.part(JobSettings).job_folders == (
+        Path("/a"),
+        Path("/b"),
+    )
+    assert settings.part(TuningSettings).encoder_adapt and reveal(settings.admin_key) == "correct horse"
     assert settings.publish_every_ms == 2.5 and settings.stream is None
 
 
 def test_every_setting_can_be_assigned_by_a_flag() -> None:
     assignments = ["max_waiting=4096", "device=cpu", "encoder_adapt=true", 'models=[{name="a", kind="river"}]']
     settings = load(None, assignments)
-    assert (settings.max_waiting, settings.device, settings.encoder_adapt) == (4096, "cpu", True)
+    assert (settings.max_waiting, settings.device, settings.part(TuningSettings).encoder_adapt) == (4096, "cpu", True)
     assert settings.models[0].name == "a"
 
 

@@ -1,20 +1,17 @@
 """Erase a user from the state folder of a stopped service: the steps of the service, and the learning, in one process."""
 
 import json
-import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
 from online.errors import SetupError
-from online.io.locks import lock_folder
+from online.installed import ContributedParts
 from online.learning.placing import configure_device
 from online.learning.process import create_learner
-from online.serving.erasure.files import JobFiles
 from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
-from online.serving.jobs.batch_queue import resolve_path
 from online.state.workspace import Workspace
 
 AT_WORK = "a service or a learner is at work on it; use DELETE /v1/users/{user} of the service, or stop it first"
@@ -30,15 +27,11 @@ def lock_state(workspace: Workspace) -> Iterator[None]:
     except SetupError:
         raise refusal from None
     with learner:
-        workspace.jobs.mkdir(parents=True, exist_ok=True)
-        try:
-            jobs = lock_folder(workspace.jobs)  # held by a service, also by one without a learner
-        except BlockingIOError:
-            raise refusal from None
-        try:
+        service = workspace.lock_service()  # held by a service, also by one without a learner
+        if service is None:
+            raise refusal
+        with service:
             yield
-        finally:
-            os.close(jobs)
 
 
 def erase_now(workspace: Workspace, user: str) -> dict[str, Any]:
@@ -51,8 +44,7 @@ def erase_now(workspace: Workspace, user: str) -> dict[str, Any]:
         )
         for spec in settings.models
     }
-    job_files = JobFiles(lambda path: resolve_path(settings, path), lambda id: False)
-    work = ErasureWork(workspace, models, job_files, lambda model: False)
+    work = ErasureWork(workspace, models, ContributedParts())
     id = secrets.token_hex(16)
     work.begin(id, user, list(models))
     while unfinished := work.list_unfinished():

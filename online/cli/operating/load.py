@@ -31,7 +31,7 @@ from online.cli.state import load_settings, open_workspace, select_model
 if TYPE_CHECKING:
     from online.evaluation.sources.file_pieces import FilePiece
     from online.evaluation.sources.replay_source import ReadOptions, Source
-    from online.learning.encoder_tuning.tuning import Progress
+    from online.io.progress import Progress
     from online.learning.parallel.bulk_load import BulkLoad, OpenPool
     from online.settings import ModelSettings
     from online.state.workspace import Workspace
@@ -192,7 +192,7 @@ def open_files(files: list[str], reads: "ReadOptions") -> "list[Source]":
 
 
 def describe(done: dict[str, Any]) -> str:
-    from online.evaluation.reports.remarks import describe_columns
+    from online.evaluation.remarks import describe_columns
     from online.evaluation.sources.column_profile import ColumnProfile
 
     pace = done["examples"] / max(done["seconds"], 1e-9)

@@ -21,8 +21,9 @@ from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.replay_job import CachedResult, ReplayJob, identify_content
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
 from online.evaluation.replay.results_cache import ResultsFolder
-from online.evaluation.replay.runs import Progress, describe_time_left
+from online.evaluation.replay.runs import describe_time_left
 from online.evaluation.sources.replay_source import Source
+from online.io.progress import Progress
 from online.models import spec_of
 from online.scoring.paired_comparison import PairedComparison
 

@@ -1,11 +1,14 @@
 """What a replay reports: for one model, for one model among candidates, and for all models over a log."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.tasks import TaskSequence
 from online.evaluation.sources.column_profile import ColumnProfile
+from online.schemas.fields import Language
 from online.scoring.baseline_lead import Lead
 from online.scoring.drift_changes import Alarm
 from online.scoring.score import Figures, ScoreDetails
@@ -79,3 +82,6 @@ class LogResults:
     log: str
     results: list[ReplayResult]
     interrupted: bool = False
+
+
+WritePage = Callable[[LogResults, Path, Language], None]  # writes the results of one log as a page, in a language

@@ -12,8 +12,7 @@ from online.evaluation.replay.parallel import ParallelReplay
 from online.evaluation.replay.replay import Replay, ScoredSpan
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
 from online.evaluation.sources.replay_source import Source
-
-Progress = Callable[[str, int, int], None]  # what is being done, how far, of how much
+from online.io.progress import Progress
 
 
 def replay_logs(

@@ -24,7 +24,7 @@ from typing import Any, Literal, cast
 
 from online.io.csv_tables import Style, read_cell
 from online.io.instants import find_day
-from online.schemas.reports import ColumnKind, Reason, Treatment
+from online.schemas.columns import ColumnKind, Reason, Treatment
 
 Input = Literal["text", "vector", "table"]
 

@@ -21,7 +21,7 @@ from online.errors import CannotExport, SetupError
 from online.settings import ModelSettings, Settings
 
 if TYPE_CHECKING:
-    from online.learning.encoder_tuning.tuning import Progress
+    from online.io.progress import Progress
     from online.plugins.export.exporter import ExportedModel, RestoredVersion
     from online.plugins.export.formats import ExportFormat
     from online.serving.version_loader import VersionLoader

@@ -1,6 +1,6 @@
 """Export: versions as files that answer elsewhere, or go on learning there."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from online.plugin import Plugin
@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from typer import Typer
 
     from online.api.routes import Router
+    from online.installed import ContributedParts
     from online.plugins.export.model_exports import ModelExports
     from online.serving.model_runtime import ModelRuntime
     from online.serving.runtime import Runtime
@@ -34,10 +35,13 @@ class ExportPlugin(Plugin):
 
         return ModelExports(model, runtime)
 
-    def forget_versions(self, workspace: "Workspace", snapshots: "Snapshots") -> None:
+    def forget_versions(
+        self, workspace: "Workspace", snapshots: "Snapshots", parts: "ContributedParts"
+    ) -> "Mapping[str, object]":
         from online.plugins.export.files import ExportFolder
 
         ExportFolder(workspace.exports(snapshots.model), snapshots).remove_gone()
+        return {}
 
 
 PLUGIN = ExportPlugin()

@@ -20,7 +20,7 @@ from online.cli.progress import show_bar
 from online.cli.state import load_settings, open_workspace, select_model
 
 if TYPE_CHECKING:
-    from online.learning.encoder_tuning.tuning import Progress
+    from online.io.progress import Progress
     from online.plugins.off_policy.policy_evaluation import Evaluation
     from online.plugins.off_policy.scorers import PublishedVersion
 

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from online.errors import BadInput
-from online.evaluation.reports.remarks import describe_gaps
-from online.evaluation.reports.words.language import IN_ENGLISH
+from online.evaluation.remarks import describe_gaps
 from online.evaluation.sources.bad_lines import BadLines, parse_finite
 from online.evaluation.sources.labelled_rows import is_json
 from online.evaluation.sources.log_format import LoggedPrediction, describe_expired, parse_json
@@ -28,6 +27,7 @@ from online.evaluation.sources.replay_source import ReadOptions, Source
 from online.evaluation.sources.vw_decisions import STAND_INS, LoggedDecision, read_decisions
 from online.evaluation.sources.vw_survey import DSJSON, Survey
 from online.evaluation.sources.vw_text import MANY_LINES
+from online.evaluation.words import IN_ENGLISH
 from online.io.csv_tables import CsvFault, CsvTable, normalise_number, open_csv, read_cell, read_label, read_rows
 from online.io.parquet_tables import is_parquet
 from online.io.records import DEFAULT_LIMITS, ReadLimits, open_text

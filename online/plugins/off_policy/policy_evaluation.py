@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from online.errors import BadInput
+from online.io.progress import Progress
 from online.plugins.off_policy.decisions import CERTAIN, Decisions, Floats
 from online.plugins.off_policy.estimators import (
     DEFAULT_ESTIMATORS,
@@ -28,7 +29,7 @@ from online.plugins.off_policy.estimators import (
     compute_terms,
     weigh,
 )
-from online.plugins.off_policy.reward_model import Progress, assign_folds, assign_growing_stretches, predict_rewards
+from online.plugins.off_policy.reward_model import assign_folds, assign_growing_stretches, predict_rewards
 from online.plugins.off_policy.scorers import Scorers
 from online.plugins.off_policy.targets import TargetProbabilities, compute_target
 from online.scoring.intervals import Interval, PolicySequence

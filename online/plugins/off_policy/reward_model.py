@@ -15,13 +15,14 @@ The ridge penalty is the one that maximizes the evidence (MacKay 1992).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from online.io.progress import Progress
 from online.models.encoders.columns import Columns
 from online.models.encoders.text import TEXT_WIDTH
 from online.models.encoders.values import Row, parse_row
@@ -36,7 +37,6 @@ FIRST_STRETCH, GROWTH = 25, 0.25  # decisions before the first model; each next 
 MAX_BENT_NUMBERS = 16  # number columns: with more, each gets a linear term only
 
 Features = NDArray[np.int8]
-Progress = Callable[[str, int, int], None]
 
 
 def encode_context(decisions: Decisions) -> Features:

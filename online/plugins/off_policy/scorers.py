@@ -22,10 +22,11 @@ from online.evaluation.replay.replay import CHUNK_LINES, Replay
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.log_format import LoggedEvent, LoggedPrediction
 from online.evaluation.sources.replay_source import Source
+from online.io.progress import Progress
 from online.models import KINDS, Answer, Model, create, spec_of
 from online.models.lazy_torch import use_one_thread
 from online.plugins.off_policy.decisions import Decisions, Floats
-from online.plugins.off_policy.reward_model import Progress, predict_prequentially
+from online.plugins.off_policy.reward_model import predict_prequentially
 from online.settings import ModelSettings
 from online.state.workspace import Workspace
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
+from online.installed import ContributedParts
 from online.settings import ModelSettings
 from online.snapshots import Snapshots
 from online.state.workspace import Workspace
@@ -40,12 +41,12 @@ class ErasableModel:
 class ErasureContext:
     """What the steps of all erasures share.
 
-    is_making_report: on a model. waiting_since, copies_before: by erasure and model, when the wait for the learner
+    parts: of the running service; none where it is stopped. waiting_since, copies_before: by erasure and model, when the wait for the learner
     began, and the rebuilds of the copy before this erasure asked for one. A process that is killed forgets both.
     """
 
     workspace: Workspace
-    is_making_report: Callable[[str], bool]
+    parts: ContributedParts
     waiting_since: dict[tuple[str, str], float] = field(default_factory=dict)
     copies_before: dict[tuple[str, str], int] = field(default_factory=dict)
 

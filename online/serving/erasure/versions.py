@@ -2,7 +2,7 @@
 
     unlearn     a durable version has learned the retractions
     relearn     a durable version is what a run without the user gives
-    snapshots   every version before that one is deleted, with its labels and exports, and every report on the model
+    snapshots   every version before that one is deleted, with its labels, and the files that plugins made of it
     set_aside   every version that was learned from another log is deleted: what that log held is not known
 
 Only versions of the present log count. Those of another one are set aside by the learner, and until it has done so the
@@ -16,7 +16,6 @@ from typing import Any
 from sqlalchemy import Connection
 
 from online.installed import collect
-from online.serving.erasure import files
 from online.serving.erasure.progress import DONE, ModelErasure
 from online.serving.erasure.statement import describe_relearning, describe_state
 from online.snapshots.manifest import Manifest
@@ -63,12 +62,8 @@ def relearn(erasure: ModelErasure) -> bool:
 
 
 def remove_snapshots(erasure: ModelErasure) -> bool:
-    if erasure.context.is_making_report(erasure.name):
-        return False
     erasure.snapshots.retention.remove_before(erasure.counts["after"]["version"])
-    forget_exports(erasure)
-    reports = files.remove_reports(erasure.context.workspace, erasure.name)
-    erasure.save("set_aside", reports_removed=reports)
+    erasure.save("set_aside", **forget_files(erasure))
     return True
 
 
@@ -80,14 +75,16 @@ def remove_set_aside(erasure: ModelErasure) -> bool:
         erasure.save("set_aside", set_aside_removed=len(erasure.snapshots.aside.versions()))
         return True
     erasure.snapshots.aside.delete()
-    forget_exports(erasure)
+    forget_files(erasure)
     erasure.save(DONE)
     return True
 
 
-def forget_exports(erasure: ModelErasure) -> None:
-    """Let plugins delete the files that they have made of versions which are gone."""
-    collect("forget_versions", erasure.context.workspace, erasure.snapshots)
+def forget_files(erasure: ModelErasure) -> dict[str, Any]:
+    """Let plugins delete the files that they have made of versions which are gone. Raises FileInUse."""
+    context = erasure.context
+    found = collect("forget_versions", context.workspace, erasure.snapshots, context.parts)
+    return {name: value for each in found for name, value in each.items()}
 
 
 def find_durable(erasure: ModelErasure, offset: int) -> Manifest | None:

@@ -10,7 +10,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from online.serving.erasure.files import name_pattern
+from online.serving.erasure.files import NameSearch
 from online.serving.erasure.progress import FEEDBACK, LABEL, REMOVED, ModelErasure, in_chunks
 from online.serving.erasure.statement import digest_user
 from online.store.deletion.event_expiry import load_expiry
@@ -42,7 +42,7 @@ def void_feedback(erasure: ModelErasure, ids: Sequence[str], connection: Connect
     expired_count, expired_labels = remove_feedback_events(connection, name, ids)
     count, labels = count + expired_count, [*labels, *expired_labels]
     kept = log.list_kept_replies(connection, name, ids)
-    pattern = name_pattern(erasure.user)
+    pattern = NameSearch(erasure.user).pattern
     for id in ids:
         if pattern.search(id.encode()):
             new = f"erased-{digest_user(erasure.context.workspace.keys, f'{name}/{id}')[:32]}"

@@ -8,9 +8,9 @@
     void       their events in the log become void; classes that only they named are removed from recorded answers
     copy       the copy in Redis is deleted and written again
     relearn    the learner learns the log again beside its work, and publishes what a run without the user gives
-    snapshots  every older snapshot is deleted, with its labels, and every report
+    snapshots  every older snapshot is deleted, with its labels, and what plugins made of it
     set_aside  every snapshot that was learned from another log is deleted
-    files      uploads and files of jobs that name the user
+    files      files of plugins that name the user
     database   the name is forgotten, the files of the database are cleaned, the statement is signed
 
 A model whose log has no event of the user goes from `void` to `set_aside`. Everything is done in pieces of a few
@@ -24,7 +24,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from online.errors import NotFound
-from online.serving.erasure import files
+from online.installed import ContributedParts, collect
+from online.serving.erasure.files import FileInUse, NameSearch
 from online.serving.erasure.progress import DONE, ErasableModel, ErasureContext, ModelErasure
 from online.serving.erasure.retraction import retract
 from online.serving.erasure.statement import FORMAT, describe_model, digest_user, sign_statement
@@ -54,12 +55,10 @@ class ErasureWork:
         self,
         workspace: Workspace,
         models: Mapping[str, ErasableModel],
-        job_files: files.JobFiles,
-        is_making_report: Callable[[str], bool],
+        parts: ContributedParts,
     ) -> None:
         self.workspace, self.store, self.models = workspace, workspace.store, models
-        self.job_files = job_files
-        self.context = ErasureContext(workspace, is_making_report)
+        self.context = ErasureContext(workspace, parts)
 
     def begin(self, id: str, user: str, models: Sequence[str], on_retracted: Callable[[], None] = lambda: None) -> None:
         """Record an erasure, and do the first step of each model: what the caller is told at once.
@@ -110,15 +109,21 @@ class ErasureWork:
         if model.model not in self.models:  # it is not configured any more, so nothing of it is learned or served
             self._commit(lambda connection: end_without_model(connection, model))
             return True
-        return STEPS[model.step](ModelErasure(self.context, row, model, self.models[model.model], on_retracted))
+        erasure = ModelErasure(self.context, row, model, self.models[model.model], on_retracted)
+        try:
+            return STEPS[model.step](erasure)
+        except FileInUse:
+            return False
 
     # the steps of the whole
 
     def _remove_files(self, row: ErasureRow) -> bool:
+        user = NameSearch(row.user or "")
         try:
-            found = files.remove_files(self.workspace, self.job_files, row.user or "")
-        except files.FileInUse:
+            of_plugins = collect("forget_in_files", self.workspace, user, self.context.parts)
+        except FileInUse:
             return False
+        found = {name: value for each in of_plugins for name, value in each.items()}
         self._commit(lambda connection: jobs.save_findings(connection, row.id, "database", {"files": found}))
         self._commit(lambda connection: jobs.forget_name(connection, row.id, "database"))
         return True

@@ -12,7 +12,7 @@ from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Replay
 from online.evaluation.sources.opening import open_source
 from tests.conftest import Start, config
-from tests.evaluation.conftest import export_log
+from tests.evaluation.driven import export_log
 from tests.models.ranker.test_exploration import QUESTION, SOMETHING_ELSE, TAUGHT
 from tests.support import Service
 

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 from online.evaluation.caveats import warn_of_leads
+from online.evaluation.conclusion import say_all
+from online.evaluation.remarks import describe_skipped
 from online.evaluation.replay import baseline
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.model_setup import ModelSetup
 from online.evaluation.replay.replay import Replay, ScoredSpan
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.replay.runs import replay_all
-from online.evaluation.reports.remarks import describe_skipped
-from online.evaluation.reports.verdict import say_all
-from online.evaluation.reports.words.language import IN_ENGLISH
 from online.evaluation.sources.arrival import LabelDelay
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
+from online.evaluation.words import IN_ENGLISH
 from online.scoring.baseline_lead import Lead
 from tests.evaluation.replaying import KNN, ignore_progress, run_replay, write_blobs
 

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from online.evaluation.conclusion import conclude
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.runs import replay_all
-from online.evaluation.reports.report_page import render_page
-from online.evaluation.reports.verdict import conclude
-from online.evaluation.reports.words.language import ALL_WORDS
 from online.evaluation.sources.opening import open_source
 from online.models import create
 from online.plugins.off_policy.logged_decisions import ORPHANS, DecisionReadOptions, read_decision_log
+from online.plugins.reports.languages import ALL_WORDS
+from online.plugins.reports.report_page import render_page
 from tests.evaluation.replaying import ignore_progress, run_replay
 from tests.support import run_online
 

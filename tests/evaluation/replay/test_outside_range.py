@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from online.evaluation.conclusion import conclude
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.replay_report import ReplayResult
 from online.evaluation.replay.runs import replay_all
-from online.evaluation.reports.replay_files import result_as_json
-from online.evaluation.reports.verdict import conclude
-from online.evaluation.reports.words.language import ALL_WORDS
+from online.evaluation.replay_files import result_as_json
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
+from online.plugins.reports.languages import ALL_WORDS
 from tests.evaluation.replaying import ignore_progress
 
 ROWS, FAR_EACH = 600, 20

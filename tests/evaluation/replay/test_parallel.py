@@ -19,8 +19,8 @@ from online.evaluation.replay.parallel import ParallelReplay
 from online.evaluation.replay.replay import Replay, ScoredSpan
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
 from online.evaluation.replay.runs import describe_time_left, replay_all
-from online.evaluation.reports.replay_files import results_as_json, write_curves
-from online.evaluation.reports.replay_table import print_log_results
+from online.evaluation.replay_files import results_as_json, write_curves
+from online.evaluation.replay_table import print_log_results
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.log_format import LoggedPrediction
 from online.evaluation.sources.opening import open_source

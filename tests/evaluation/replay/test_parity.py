@@ -8,7 +8,7 @@ from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Replay
 from online.evaluation.sources.opening import open_source
 from online.scoring.class_score import ClassScore
-from tests.evaluation.conftest import Driven
+from tests.evaluation.driven import Driven
 from tests.evaluation.driving import TURNS
 
 

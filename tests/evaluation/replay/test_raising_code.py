@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from online.errors import BadInput
+from online.evaluation.conclusion import conclude
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Replay, ScoredSpan
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
 from online.evaluation.replay.runs import replay_all
-from online.evaluation.reports.replay_files import results_as_json
-from online.evaluation.reports.replay_table import describe_report
-from online.evaluation.reports.verdict import conclude
-from online.evaluation.reports.words.language import LanguageWords
+from online.evaluation.replay_files import results_as_json
+from online.evaluation.replay_table import describe_report
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
 from online.models.own_kinds import admit
+from online.plugins.reports.languages import WORDS
 from tests.evaluation.replaying import run_replay
 from tests.models.nearest_mean import NearestMean
 from tests.support import run_online
@@ -112,9 +112,7 @@ def test_code_that_raises_at_some_rows_is_the_first_thing_that_the_verdict_says(
     verdict = conclude(results)
     assert verdict.level == "attention" and verdict.headline.startswith("The code of mine raised errors, for ")
     assert verdict.headline.endswith(f"The first was: {WRITTEN}") and verdict.next.startswith("Correct the code")
-    assert conclude(results, words=LanguageWords("de")).headline.startswith(
-        "Der Code von mine hat Fehler ausgelöst, bei "
-    )
+    assert conclude(results, words=WORDS["de"]).headline.startswith("Der Code von mine hat Fehler ausgelöst, bei ")
     written = results_as_json([LogResults("rows.csv", results)])["results"][0]
     assert written["errors"] == report.errors and verdict.headline in written["warnings"]
     assert any(WRITTEN in line for line in describe_report(report, named=False))
@@ -132,7 +130,7 @@ def test_examples_past_a_limit_are_spoken_of_with_the_option_that_raises_it(tmp_
     path.write_text("x,label\n" + "".join(f"{n % 50},class {n % 50}\n" for n in range(1_000)))
     report = run_replay(path, CandidateSpec("classifier", {"input": "table", "max_labels": 10}, "ours"), LABEL).report()
     results = [ReplayResult(CandidateSpec("classifier", name="ours"), report, None, None)]
-    english, german = conclude(results), conclude(results, words=LanguageWords("de"))
+    english, german = conclude(results), conclude(results, words=WORDS["de"])
     assert sum(report.refused.values()) == 800 and english.level == "attention"
     assert english.headline.startswith("800 examples were judged and not learned by ours, 80.0 % of all: ")
     assert english.next.startswith("Raise the option `max_labels` of ours, and replay again.")

@@ -15,7 +15,7 @@ from online.evaluation.replay.ray_replay import create_jobs, replay_on_ray, run_
 from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.results_cache import ResultsFolder
 from online.evaluation.replay.runs import replay_logs
-from online.evaluation.reports.replay_table import print_results
+from online.evaluation.replay_table import print_results
 from tests.evaluation.replay.ray_scene import (  # noqa: F401
     MORTAL,
     WRONG,

@@ -13,14 +13,14 @@ import pytest
 from online.errors import BadInput
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Replay
-from online.evaluation.reports.replay_table import describe_report
-from online.evaluation.reports.report_page import build_subtitle
-from online.evaluation.reports.words.language import LanguageWords
+from online.evaluation.replay_table import describe_report
 from online.evaluation.sources.arrival import LabelDelay
 from online.evaluation.sources.log_format import build_header
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
+from online.evaluation.words import IN_ENGLISH
 from online.models.encoders.rows import TableEncoder
+from online.plugins.reports.report_page import build_subtitle
 from online.settings import Drift, ModelSettings
 from tests.evaluation.replaying import run_replay
 from tests.support import replay_json, run_online
@@ -168,7 +168,7 @@ def test_labelled_rows_are_replayed_with_the_settings_of_a_service_which_the_rep
     assert report.settings == {"drift": "act", "delay": "2", "every": 4, "options": {"recent": 0, "input": "table"}}
     sentence = 'replayed with drift = "act", delay = "2", every = 4, options = { recent = 0, input = "table" }'
     assert sentence in [*describe_report(report, named=False)]
-    assert sentence in build_subtitle([report], False, LanguageWords("en"))
+    assert sentence in build_subtitle([report], False, IN_ENGLISH)
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.runs import replay_all
 from online.evaluation.replay.tasks import TaskSequence
-from online.evaluation.reports.report_page import render_page
 from online.evaluation.sources.arrival import LabelDelay
 from online.evaluation.sources.log_format import LoggedEvent, LoggedPrediction
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
+from online.plugins.reports.report_page import render_page
 from tests.evaluation.replaying import ignore_progress, run_replay
 
 

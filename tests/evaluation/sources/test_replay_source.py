@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from online.errors import BadInput
-from online.evaluation.reports.replay_table import describe_report
+from online.evaluation.replay_table import describe_report
 from online.evaluation.sources.arrival import LabelDelay, arrange_rows
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.column_choice import ColumnChoice

@@ -11,11 +11,11 @@ import numpy as np
 from sqlalchemy import Connection, delete
 
 from online.cli.access.stopped_service import learn_everything
+from online.installed import ContributedParts
 from online.learning.training_state import TrainingState
 from online.models import Options
 from online.schemas.events import Entry, Event
 from online.schemas.feedback import FeedbackItem
-from online.serving.erasure.files import JobFiles
 from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
 from online.serving.feedback.recording import build_row, prepare_item
@@ -43,8 +43,7 @@ class ErasureScene:
         self.commits, self.kill_after = 0, kill_after
         self.snapshots = workspace.snapshots("m")
         erasable = ErasableModel(self.spec, self.snapshots, None, lambda: None)
-        job_files = JobFiles(Path, lambda id: False)
-        self.work = ErasureWork(workspace, {"m": erasable}, job_files, lambda model: False)
+        self.work = ErasureWork(workspace, {"m": erasable}, ContributedParts())
 
     def give(self, user: str, id: str, features: bytes, label: str) -> None:
         """Ask one question and give feedback on it, as a service records both."""

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Connection, func, select, text
 
 from online.errors import Unavailable
+from online.plugins.usage.questions import find_oldest_prediction, load_features, load_questions
 from online.schemas.events import Event
 from online.schemas.feedback import FeedbackItem
 from online.serving.feedback.recording import build_row, prepare_item
@@ -32,7 +33,6 @@ from online.store.usage.counts import (
     load_totals,
     quarter_of,
 )
-from online.store.usage.questions import find_oldest_prediction, load_features, load_questions
 from online.store.usage.ratings import RATINGS, count_page, count_until, load_progress
 
 AT = "2026-05-01T10:07:00.250000+00:00"

@@ -1,1 +1,0 @@
-"""Routes for those who operate a service: its use, and its alerts."""

@@ -1,1 +1,0 @@
-"""Reports of replays: pages with plots, tables, CSV and JSON."""

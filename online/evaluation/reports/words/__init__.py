@@ -1,1 +1,0 @@
-"""Every sentence of a report, in each language. A test checks that no language lacks a sentence or a value in it."""

@@ -1,0 +1,21 @@
+"""Usage: questions and ratings over calendar time, and the questions that are asked most."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from online.plugin import Plugin
+
+if TYPE_CHECKING:
+    from online.api.routes import Router
+
+
+class UsagePlugin(Plugin):
+    name = "usage"
+
+    def routers(self) -> "Iterable[Router]":
+        from online.plugins.usage.routes import router
+
+        return (router,)
+
+
+PLUGIN = UsagePlugin()

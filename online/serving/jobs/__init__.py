@@ -1,1 +1,0 @@
-"""Long work beside the service: batch predictions, replays, reports."""

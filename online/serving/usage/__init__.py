@@ -1,1 +1,0 @@
-"""How much a model is used: over calendar time, and the questions that are asked most."""
