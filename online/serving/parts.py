@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 Work = Coroutine[Any, Any, None]
 
 
-class Pruning(NamedTuple):
+class PruningRun(NamedTuple):
     """One run of retention. at: now, UTC. before: what was made before this instant (ISO 8601) is too old; None: nothing is.
 
     write: runs a small transaction once no interactive request waits; returns the number of rows that it has deleted.
@@ -34,7 +34,7 @@ class ServicePart:
         """What runs beside the requests until the service stops. is_primary: whether this is the first worker."""
         return ()
 
-    async def prune(self, pruning: Pruning) -> None:
+    async def prune(self, pruning: PruningRun) -> None:
         """Delete what is older than the settings keep. Called every few minutes, in the first worker. Raises Unavailable, OSError."""
 
     async def close(self) -> None:

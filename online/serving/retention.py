@@ -24,7 +24,7 @@ from online.errors import Unavailable
 from online.installed import ContributedParts
 from online.serving.batcher import InteractiveLoad
 from online.serving.event_retention import EventRetention
-from online.serving.parts import Pruning, ServicePart
+from online.serving.parts import PruningRun, ServicePart
 from online.settings import Settings
 from online.state.workspace import Workspace
 from online.store.cohorts import prune_cohorts
@@ -84,7 +84,7 @@ class RetentionJob:
                 await self._prune_predictions(partial(prune_predictions, kind=kind, before=before))
             await asyncio.to_thread(self._prune_journal, before)
         for part in self.parts.list(ServicePart):
-            await part.prune(Pruning(at, before, self._write))
+            await part.prune(PruningRun(at, before, self._write))
         await self._prune_cohorts((self.clock() - timedelta(days=self.settings.cohort_retention_days)).isoformat())
         if self.settings.event_retention_days is not None:
             await self.events.prune(self._write)

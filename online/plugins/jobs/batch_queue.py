@@ -31,7 +31,7 @@ from online.plugins.jobs.schemas import BatchPredictRequest, JobStatus
 from online.plugins.jobs.settings import JobSettings
 from online.serving.answers import render_answer
 from online.serving.batcher import AwaitedRequest, InteractiveLoad
-from online.serving.parts import Pruning, ServicePart
+from online.serving.parts import PruningRun, ServicePart
 from online.serving.predictor import Predictor
 from online.serving.processes.time_limit import limited_time
 from online.serving.runtime import Runtime
@@ -309,7 +309,7 @@ class BatchQueue(ServicePart):
         await self._in_thread(self._record_end, cancelled)
         return cancelled
 
-    async def prune(self, pruning: Pruning) -> None:
+    async def prune(self, pruning: PruningRun) -> None:
         if pruning.before is not None:
             pruned = await asyncio.to_thread(self._remove_records, pruning.before)
             self.runtime.metrics.pruned.labels("jobs").inc(pruned)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from online.plugins.reports.replay_jobs import ReplayJobs
 from online.plugins.reports.report_jobs import ReportJobs
-from online.serving.parts import Pruning, ServicePart
+from online.serving.parts import PruningRun, ServicePart
 from online.serving.runtime import Runtime
 
 
@@ -25,7 +25,7 @@ class ReportMaking(ServicePart):
         if self.runtime.is_primary:
             await asyncio.to_thread(self.replays.prune)
 
-    async def prune(self, pruning: Pruning) -> None:
+    async def prune(self, pruning: PruningRun) -> None:
         if pruning.before is not None:
             await asyncio.to_thread(self._remove_older, pruning.before)
 
