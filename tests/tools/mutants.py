@@ -247,6 +247,9 @@ def run_tests(root: Path, tests: tuple[str, ...], limit_s: int, output: Path) ->
         resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 5))
         os.chdir(root)
         sys.path.insert(0, str(root))
+        os.environ["PYTHONPATH"] = str(root)
+        for name in [each for each in sys.modules if each.split(".")[0] in ("tests", "online")]:
+            del sys.modules[name]
         sys.dont_write_bytecode = True
         file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, 1)
