@@ -17,6 +17,7 @@ import pytest
 from online.client import Client
 from online.models import create
 from online.settings import Settings
+from tests.preload import launcher
 from tests.support import Service, run_online
 
 ROOT = Path(__file__).parent.parent
@@ -148,9 +149,7 @@ def test_every_metric_that_is_named_exists(service: Service) -> None:
 
 
 def test_the_openapi_document_of_the_frontend_is_up_to_date() -> None:
-    printed = subprocess.run(
-        [sys.executable, "-m", "online", "openapi"], capture_output=True, text=True, check=True
-    ).stdout
+    printed = subprocess.run([launcher(), "-m", "online", "openapi"], capture_output=True, text=True, check=True).stdout
     assert json.loads(printed) == json.loads((ROOT / "frontend" / "openapi.json").read_text()), (
         "run: online openapi > frontend/openapi.json && npm --prefix frontend run gen"
     )
@@ -256,9 +255,7 @@ def test_the_shipped_log_replays_to_the_state_its_page_names() -> None:
     page = (ROOT / "data" / "README.md").read_text()
     command = re.findall(r"^(online replay .*)$", page, re.MULTILINE)[0]
     state = re.findall(r"\b[0-9a-f]{64}\b", page)[0]
-    printed = subprocess.run(
-        [sys.executable, "-m", *command.split()], capture_output=True, text=True, check=True, cwd=ROOT
-    )
+    printed = subprocess.run([launcher(), "-m", *command.split()], capture_output=True, text=True, check=True, cwd=ROOT)
     assert json.loads(printed.stdout)["results"][0]["state_sha256"] == state
 
 

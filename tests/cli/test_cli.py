@@ -6,7 +6,6 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from online.errors import SetupError
 from online.models import can_tune_encoder
 from online.settings import Settings
 from tests.conftest import Start, config
+from tests.preload import launcher
 from tests.support import first_of, run_online, until
 
 VECTOR = '[[models]]\nname = "vec"\nkind = "classifier"\noptions = { input = "vector", size = 2, scale = 1.0 }\n'
@@ -169,7 +169,7 @@ def test_a_service_that_is_asked_to_stop_exits_with_status_0(start: Start, numbe
 
 def test_a_learner_that_is_asked_to_stop_exits_with_status_0(tmp_path: Path) -> None:
     (tmp_path / "online.toml").write_text(VECTOR)
-    command = [sys.executable, "-m", "online", "learn", "--state", str(tmp_path / "state")]
+    command = [launcher(), "-m", "online", "learn", "--state", str(tmp_path / "state")]
     learner = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     assert learner.stderr is not None
     assert next(line for line in learner.stderr if "learner started pid=" in line)

@@ -107,12 +107,14 @@ def test_there_are_ten_thousand_events_of_every_operation() -> None:
         assert {step.operation for step in scenario.steps} == {"learn", "unlearn", "merge", "subtract"}
 
 
+@pytest.mark.few(2)
 @by_name
 def test_node_has_the_fingerprint_of_python(node: str, package: Path, scenario: Scenario) -> None:
     learn(scenario.name)
     check_result(scenario, replay_in_node(node, package, scenario))
 
 
+@pytest.mark.few(1)
 @by_name
 def test_chromium_has_the_fingerprint_of_python(page: Page, package: Path, scenario: Scenario) -> None:
     learn(scenario.name)
@@ -138,6 +140,7 @@ def test_a_worker_in_chromium_learns_as_python_does(page: Page) -> None:
     assert fingerprint == model.fingerprint()
 
 
+@pytest.mark.few(1)
 @by_name
 def test_python_continues_from_the_file_of_a_learner(node: str, package: Path, scenario: Scenario) -> None:
     model = scenario.learn()
@@ -149,6 +152,7 @@ def test_python_continues_from_the_file_of_a_learner(node: str, package: Path, s
     assert returned.fingerprint() == model.fingerprint()
 
 
+@pytest.mark.few(1)
 @by_name
 def test_a_contribution_is_what_a_learner_adds_to_its_start(node: str, package: Path, scenario: Scenario) -> None:
     """Steps without merges: these are not the learner's own."""

@@ -4,6 +4,8 @@ import os
 import signal
 from typing import Any
 
+import pytest
+
 from tests.conftest import Start
 from tests.e2e.test_survival import VECTOR, items
 from tests.support import Service, until
@@ -25,6 +27,7 @@ def give(service: Service, count: int) -> int:
     return int(given.json()["receipts"][-1]["offset"])
 
 
+@pytest.mark.long
 def test_a_learner_that_hangs_is_said_and_the_end_of_it_too(start: Start) -> None:
     service = start(VECTOR, standstill_s=1.0)
     service.wait_learned("vec", give(service, 5))

@@ -208,6 +208,7 @@ def test_a_damaged_live_version_is_skipped_at_start(start: Start, tmp_path: Path
     service.stop()
 
 
+@pytest.mark.long
 def test_the_exported_log_replays_to_the_live_state(start: Start, tmp_path: Path) -> None:
     models = VECTOR + '[[models]]\nname = "chat"\nkind = "ranker"\n[[models]]\nname = "rv"\nkind = "river"\n'
     service = start(models)

@@ -72,6 +72,7 @@ def kill(service: Service) -> None:
     service.process.wait()
 
 
+@pytest.mark.long
 def test_feedback_does_not_wait_for_the_copier(start: Start) -> None:
     service = start(VEC)
     with service.stopped_copier():
@@ -98,6 +99,7 @@ def test_a_killed_service_finds_its_journal_again(start: Start) -> None:
     assert list_segments(again.state / "journal") == [], "a service that stops copies everything"
 
 
+@pytest.mark.long
 def test_a_service_starts_beside_a_damaged_and_an_unreadable_segment(start: Start) -> None:
     service = start(VEC)
     with service.stopped_copier():
@@ -214,6 +216,7 @@ def machines(tmp_path: Path, postgres_url: str) -> Iterator[list[Service]]:
         service.process.wait()
 
 
+@pytest.mark.long
 def test_feedback_waits_for_a_prediction_of_another_machine(machines: list[Service]) -> None:
     one, two = machines
     answers = list[Any]()

@@ -23,12 +23,14 @@ options = { input = "vector", size = 2, scale = 4.0 }
 """
 
 
+@pytest.mark.long
 def test_a_service_without_a_learner_is_ready_immediately(start: Start) -> None:
     service = start(CHAT, flags=("--no-learner",))
     ready = service.http.get("/readyz")
     assert ready.status_code == 200 and ready.json()["models"]["chat"]["version"] == "0"
 
 
+@pytest.mark.long
 def test_a_service_with_an_empty_repertoire_is_ready_immediately(start: Start, tmp_path: Path) -> None:
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")
@@ -82,6 +84,7 @@ def test_a_service_whose_store_is_down_answers_and_keeps_its_predictions(start: 
     assert len(receipts) == 20
 
 
+@pytest.mark.long
 def test_a_model_with_a_history_cannot_become_another_kind(start: Start, tmp_path: Path) -> None:
     service = start(CHAT)
     service.stop()

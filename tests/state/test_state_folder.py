@@ -79,6 +79,7 @@ def test_every_model_answers_as_before(opened: Service, model: str) -> None:
     assert_close(answer["predictions"], MODELS[model]["predictions"])
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("model", MODELS)
 def test_learning_the_log_again_gives_the_same_state(relearned: Service, model: str) -> None:
     """The same hash: for exact kinds everywhere, for the others where the same software computed it."""

@@ -18,6 +18,7 @@ from online.store.database import schema
 from online.store.database.engine import create_engine_for
 from online.store.database.schema import configure_alembic, list_groups, prepare_schema, upgrade
 from online.store.database.tables import TableGroup
+from tests.preload import launcher
 
 POSTGRES_SCHEMA = """
 SELECT 'column', table_name, ordinal_position::text, concat_ws(' ', column_name, data_type, is_nullable, column_default)
@@ -226,7 +227,7 @@ store.close()
 
 @pytest.mark.few(1)
 def test_processes_that_start_at_once_create_the_tables_once(url: str, engine: Engine) -> None:
-    command = [sys.executable, "-c", OPEN, url]
+    command = [launcher(), "-c", OPEN, url]
     starting = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     for process in starting:
         assert process.stdin is not None and process.stdout is not None

@@ -206,6 +206,7 @@ def test_a_body_may_arrive_in_any_pieces(coding: str, piece_bytes: int) -> None:
     assert read_decoded(encode(content), name, 10**7, piece_bytes) == content
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_a_bomb_takes_no_memory_beyond_the_limit(times: int) -> None:
     bomb = nested(bytes(200_000_000), times)

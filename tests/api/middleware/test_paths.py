@@ -104,6 +104,7 @@ def test_the_configured_prefix_overrides_the_header(tmp_path: Path) -> None:
     run(app, work)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("prefix", ["//elsewhere.example", "elsewhere", "/a'b", "/<script>"])
 def test_a_prefix_that_is_not_a_path_is_ignored(app: FastAPI, prefix: str) -> None:
     async def work(client: httpx.AsyncClient) -> None:
@@ -113,6 +114,7 @@ def test_a_prefix_that_is_not_a_path_is_ignored(app: FastAPI, prefix: str) -> No
     run(app, work)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "path", ["/", "/learning", "/docs", "/healthz", "/readyz", "/metrics", "/v1/models", "/v1/models/vec", "/v2"]
 )

@@ -87,6 +87,7 @@ WRITERS = [write_csv, write_parquet, write_jsonl, write_log]
 CHOICES = [ColumnChoice(drop=("n", "s*")), ColumnChoice(features=("colour",)), ColumnChoice(("n",), ("colour", "n*"))]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("write", WRITERS)
 def test_a_model_learns_as_if_the_other_columns_did_not_exist(tmp_path: Path, write: Any, choice: ColumnChoice) -> None:

@@ -23,6 +23,7 @@ from online.state.workspace import Workspace
 from online.store.events import append_events
 from tests.learning.scene import text_features
 from tests.models.synthetic import TOPICS
+from tests.preload import launcher
 from tests.support import until
 
 COUNT = 13_000
@@ -73,7 +74,7 @@ def running(folder: Path, *command: str, **environment: str) -> Iterator["subpro
         process.communicate(timeout=120)
 
 
-LEARN = (sys.executable, "-m", "online", "learn")
+LEARN = (launcher(), "-m", "online", "learn")
 
 
 def wait_until_learned(workspace: Workspace) -> str:

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -33,6 +32,7 @@ from online.store.encoder_moves import begin_move, check_encoder, encoder_of, en
 from online.store.predictions import PREDICTIONS
 from tests.conftest import Start
 from tests.plugins.encoder_tuning.test_tuning import DRINKS, QUICK, orders
+from tests.preload import launcher
 from tests.support import Service, run_online, until
 
 BAR = '[[models]]\nname = "bar"\nkind = "classifier"\n'
@@ -262,7 +262,7 @@ adoption.adopt(workspace, workspace.settings.models[0], Path(tuned), lambda what
 
 def adopt_killed(workspace: Workspace, call: str, tuned: Path) -> None:
     """Adopt an encoder in another process, which is killed when it calls `call`, a MODULE.FUNCTION."""
-    command, settings = [sys.executable, "-c", ADOPT_AND_DIE, call, str(tuned)], workspace.settings.dump_with_secrets()
+    command, settings = [launcher(), "-c", ADOPT_AND_DIE, call, str(tuned)], workspace.settings.dump_with_secrets()
     assert subprocess.run(command, input=settings, text=True, check=False, timeout=120).returncode == -signal.SIGKILL
 
 

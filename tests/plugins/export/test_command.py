@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 from online.plugins.export.formats import FORMATS
 from online.plugins.export.learner_file import read_learner_file
 from tests.conftest import config
+from tests.preload import launcher
 from tests.support import Service, run_online, until
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "export-a-model.md"
@@ -102,6 +102,7 @@ def test_the_help_names_every_format() -> None:
     assert f"{', '.join(FORMATS)}; or all" in text
 
 
+@pytest.mark.long
 def test_a_running_service_exports_the_same_bytes(folder: Path) -> None:
     assert run(folder, "vec", "--out", f"{folder}/stopped").returncode == 0
     service = Service(folder / "state", config(folder, MODELS))
@@ -119,6 +120,7 @@ def test_a_running_service_exports_the_same_bytes(folder: Path) -> None:
     assert loaded["manifest"]["sha256"] == hashlib.sha256(response.content).hexdigest()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -146,8 +148,9 @@ def test_a_folder_that_holds_anything_is_not_touched(folder: Path) -> None:
     assert [path.name for path in (folder / "full").iterdir()] == ["letter.txt"]
 
 
+@pytest.mark.long
 def test_an_interruption_leaves_nothing_behind(folder: Path) -> None:
-    command = [sys.executable, "-m", "online", "export", "vec", "--format", "all", "--out", f"{folder}/stopping"]
+    command = [launcher(), "-m", "online", "export", "vec", "--format", "all", "--out", f"{folder}/stopping"]
     flags = ["--state", f"{folder}/state", "--config", f"{folder}/state.toml"]
     before = sorted(folder.iterdir())
     process = subprocess.Popen([*command, *flags], stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=dict(os.environ))

@@ -4,7 +4,6 @@ import hashlib
 import importlib.util
 import json
 import subprocess
-import sys
 import zlib
 from collections.abc import Mapping
 from dataclasses import replace
@@ -38,6 +37,7 @@ from online.plugins.export.kinds import explain_refusal, find_builder
 from online.plugins.export.manifest import METADATA_KEY, PREPROCESSING, describe
 from tests.models.synthetic import tables, vectors
 from tests.plugins.export.cases import CASES, TEXT_CASES, Case, case
+from tests.preload import launcher
 
 BY_NAME = {each.name: each for each in (*CASES, *TEXT_CASES)}
 BASE_FORMATS = [form for form in FORMATS.values() if not form.extra]
@@ -52,6 +52,7 @@ def export_case(name: str, form: ExportFormat | str = "onnx") -> ExportedModel:
     return export(BY_NAME[name].version(), form if isinstance(form, ExportFormat) else FORMATS[form])
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("form", BASE_FORMATS, ids=lambda form: form.name)
 @pytest.mark.parametrize("name", ["slda-table", "rp-vector", "number-table", "tower-cnn"])
 def test_the_same_version_gives_the_same_bytes(name: str, form: ExportFormat) -> None:
@@ -64,7 +65,7 @@ def test_another_process_gives_the_same_bytes() -> None:
         "from tests.plugins.export.test_formats import export_case\n"
         'print(*(hashlib.sha256(export_case("rp-table", form).data).hexdigest() for form in ("onnx", "safetensors")))'
     )
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    found = subprocess.run([launcher(), "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert found == [exported("rp-table", form).manifest.sha256 for form in ("onnx", "safetensors")]
 
 
@@ -275,6 +276,7 @@ def test_exporting_changes_nothing_about_the_model() -> None:
 FORMS_OF_BATCHES = ["onnx", "onnx-int8"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", FORMS_OF_BATCHES)
 def test_texts_of_one_length_give_the_same_answers_alone_and_together(form: str) -> None:
     """Bit for bit: no scale depends on the other texts of a call."""
@@ -331,6 +333,7 @@ def test_the_manifest_measures_answers_that_are_given_together() -> None:
     assert measured.largest_difference == pytest.approx(0.25, abs=1e-3)
 
 
+@pytest.mark.long
 def test_a_file_of_int8_that_stays_float_says_so() -> None:
     assert exported("slda-vector", "onnx-int8").manifest.to_json()["int8_products"] == 0
     assert exported("slda-text", "onnx-int8").manifest.to_json()["int8_products"] > 20

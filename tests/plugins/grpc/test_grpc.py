@@ -525,6 +525,7 @@ def test_health_and_reflection_list_the_services(rpcs: RpcClients) -> None:
     assert names <= set(ProtoReflectionDescriptorDatabase(rpcs.channel).get_services())
 
 
+@pytest.mark.long
 def test_health_is_reported_for_each_model_and_follows_its_readiness(start: Start, tmp_path: Path) -> None:
     service = start(MODELS, flags=("--grpc-port", "0"))
     RpcClients(service).teach("lab", (LEFT, "left"))
@@ -553,6 +554,7 @@ def test_health_is_reported_for_each_model_and_follows_its_readiness(start: Star
         learner.wait(30)
 
 
+@pytest.mark.long
 def test_open_calls_are_bounded(start: Start) -> None:
     service = start(MODELS, flags=("--grpc-port", "0"), grpc_max_calls=2)
     rpcs = RpcClients(service)

@@ -45,6 +45,7 @@ CASES: list[Any] = [
 ]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("kind", "options", "features", "label", "is_subtracted"), CASES)
 def test_the_state_is_byte_for_byte_that_of_a_run_without_them(
     tmp_path: Path, kind: str, options: Options, features: Any, label: Any, is_subtracted: bool | None

@@ -318,7 +318,7 @@ KILLS, GIVERS, START_S = 3, 2, 120.0
 
 def test_a_stream_of_feedback_survives_kills_of_the_store_process(tmp_path: Path) -> None:
     """Every item is acknowledged, and is in the log once."""
-    service = Service(tmp_path / "state", config(tmp_path, CONFIG), preloaded=False)
+    service = Service(tmp_path / "state", config(tmp_path, CONFIG))
     enough, kills = threading.Event(), list[int]()
 
     def give(name: str) -> list[tuple[str, int]]:

@@ -2,7 +2,6 @@
 
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from sqlalchemy import text
 from online.store import Store
 from online.store.database import sqlite_checkpoints
 from online.store.database.sqlite_checkpoints import Checkpointer
+from tests.preload import launcher
 from tests.support import until
 
 PAGE = b"." * 4_000
@@ -109,7 +109,7 @@ for n in range(2_500):
     print(n, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    process = subprocess.run([launcher(), "-c", code], capture_output=True, text=True, check=False)
     last_committed = int(process.stdout.split()[-1])
     store = Store(f"sqlite:///{tmp_path}/a.db")
     assert last_committed == 2_499, process.stderr
