@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,6 @@ from online.journal import (
     list_segments,
     read_frames,
 )
-from tests.preload import launcher
 
 LARGE = 10**9
 
@@ -227,7 +227,7 @@ for number in range(60):
 
 
 def test_a_file_that_cannot_grow_is_followed_by_another(tmp_path: Path) -> None:
-    command = [launcher(), "-c", WRITE_BEYOND_A_LIMIT, str(tmp_path)]
+    command = [sys.executable, "-c", WRITE_BEYOND_A_LIMIT, str(tmp_path)]
     answered = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert read_ids(tmp_path) == answered and len(answered) > 45
     assert len(list_segments(tmp_path)) > 2
@@ -265,7 +265,7 @@ for number in range(10**6):
 
 
 def test_a_killed_writer_loses_nothing_that_it_has_acknowledged(tmp_path: Path) -> None:
-    command = [launcher(), "-c", WRITE_UNTIL_KILLED, str(tmp_path)]
+    command = [sys.executable, "-c", WRITE_UNTIL_KILLED, str(tmp_path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     acknowledged = [next(process.stdout).strip() for _ in range(200)]

@@ -2,6 +2,7 @@
 
 import logging
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +18,6 @@ from online.models import KINDS, recipe
 from online.schemas.events import Event
 from online.settings import SHIPPED, ModelSettings, Settings
 from online.state.workspace import Workspace
-from tests.preload import launcher
 from tests.support import until
 
 
@@ -90,5 +90,5 @@ print("ended")
 
 
 def test_a_signal_that_another_thread_gets_ends_the_process_too() -> None:
-    command = [launcher(), "-c", GIVES_SIGNAL_TO_ANOTHER_THREAD]
+    command = [sys.executable, "-c", GIVES_SIGNAL_TO_ANOTHER_THREAD]
     assert subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout == "ended\n"

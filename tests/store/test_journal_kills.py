@@ -5,6 +5,7 @@ n-th time, and kills itself there; the next one goes on in the same folder.
 """
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,6 @@ from online.store import Store
 from online.store.database.meta import META
 from online.store.journal_copy import JournalCopy, copy_all
 from online.store.predictions import PREDICTIONS
-from tests.preload import launcher
 
 POINTS = (
     "before a write",
@@ -115,7 +115,7 @@ def test_kills_lose_nothing_and_store_nothing_twice(
 ) -> None:
     sqlite = f"sqlite:///{tmp_path / 'online.db'}"
     url = sqlite if database == "sqlite" else str(request.getfixturevalue("postgres_url"))
-    command = [launcher(), "-c", CHILDREN, str(tmp_path), url, str(kills)]
+    command = [sys.executable, "-c", CHILDREN, str(tmp_path), url, str(kills)]
     killed = subprocess.run(command, capture_output=True, text=True)
     assert killed.returncode == 0, killed.stderr
     store, journal = Store(url), JournalCopy(tmp_path / "journal")

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,7 +19,6 @@ from online.api.core_routers import ROUTES
 from online.api.http.forwarding import CALLER_HEADER, ForwardedCaller, Forwarder
 from online.settings import Settings
 from tests.conftest import config
-from tests.preload import launcher
 from tests.support import Service, until
 
 VEC = """
@@ -199,7 +199,7 @@ from online.serving.processes import workers
 workers.REPORT_EVERY_S = 0
 asyncio.run(main())
 """
-    process = subprocess.Popen([launcher(), "-c", code], stdout=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     assert process.wait(60) == 0
     assert process.stdout is not None
     lines = process.stdout.read().splitlines()
