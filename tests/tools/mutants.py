@@ -12,6 +12,7 @@ What is printed of a mutant: the seconds, the place, what was there, and what to
 
 import argparse
 import ast
+import getpass
 import importlib
 import os
 import random
@@ -26,7 +27,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-NEAR_S, WIDER_S = 120, 300  # processor seconds that the tests of a mutant get; one that needs more never ends
+NEAR_S, WIDER_S = 40, 120  # processor seconds that the tests of a mutant get; one that needs more never ends
 FEEDBACK = (
     *("tests/api/rest/test_predict.py", "tests/api/rest/test_feedback_links.py", "tests/api/rest/test_examples.py"),
     *("tests/serving/feedback/test_outcomes.py", "tests/serving/callers", "tests/api/rest/test_inbox.py"),
@@ -240,14 +241,20 @@ def count_places(root: Path, module: str) -> int:
 
 def run_tests(root: Path, tests: tuple[str, ...], limit_s: int, output: Path) -> bool:
     """Run tests in a fork. Returns whether all passed; a run without an end does not."""
+    full_at = shutil.disk_usage(root).used + (1 << 31)  # a journal that rotates without an end fills a disk in seconds
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.setsid()
-        resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 5))
+        for limit, value in (
+            (resource.RLIMIT_CPU, limit_s),
+            (resource.RLIMIT_FSIZE, 1 << 26),
+            (resource.RLIMIT_AS, 1 << 34),
+        ):
+            resource.setrlimit(limit, (value, value))
         os.chdir(root)
         sys.path.insert(0, str(root))
-        os.environ["PYTHONPATH"] = str(root)
+        os.environ["PYTHONPATH"] = os.environ["PYTEST_DEBUG_TEMPROOT"] = str(root)
         for name in [each for each in sys.modules if each.split(".")[0] in ("tests", "online")]:
             del sys.modules[name]
         sys.dont_write_bytecode = True
@@ -261,9 +268,10 @@ def run_tests(root: Path, tests: tuple[str, ...], limit_s: int, output: Path) ->
             os._exit(status)
     end = time.monotonic() + 4 * limit_s
     while not (found := os.waitpid(child, os.WNOHANG))[0]:
-        if time.monotonic() > end:
+        if time.monotonic() > end or shutil.disk_usage(root).used > full_at:
             os.killpg(child, signal.SIGKILL)
         time.sleep(0.1)
+    shutil.rmtree(root / f"pytest-of-{getpass.getuser()}", ignore_errors=True)
     return os.waitstatus_to_exitcode(found[1]) == 0
 
 
