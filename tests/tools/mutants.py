@@ -26,8 +26,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import NoReturn
 
-NEAR_S, WIDER_S = 40, 120  # processor seconds that the tests of a mutant get; one that needs more never ends
+MAX_BYTES = 1 << 31  # that a mutant may write: a journal that rotates without an end fills a disk in seconds
+NEVER_S = 900.0
 FEEDBACK = (
     *("tests/api/rest/test_predict.py", "tests/api/rest/test_feedback_links.py", "tests/api/rest/test_examples.py"),
     *("tests/serving/feedback/test_outcomes.py", "tests/serving/callers", "tests/api/rest/test_inbox.py"),
@@ -239,26 +241,47 @@ def count_places(root: Path, module: str) -> int:
     return sum(1 for _ in changes(ast.parse((root / module).read_text())))
 
 
-def run_tests(root: Path, tests: tuple[str, ...], limit_s: int, output: Path) -> bool:
-    """Run tests in a fork. Returns whether all passed; a run without an end does not."""
-    full_at = shutil.disk_usage(root).used + (1 << 31)  # a journal that rotates without an end fills a disk in seconds
-    child = os.fork()
-    if child == 0:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+class Tests:
+    """Runs tests in forks of this process. Each set of them runs once on the unchanged checkout, to know how long it takes."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.output, self.expected_s = root, root / "output.txt", dict[tuple[str, ...], float]()
+
+    def time(self, tests: tuple[str, ...]) -> None:
+        started = time.monotonic()
+        if tests not in self.expected_s and not self.run(tests, NEVER_S):
+            raise SystemExit(
+                f"{' '.join(tests)} fail without a mutant: {self.output.read_text(errors='replace')[-2000:]}"
+            )
+        self.expected_s.setdefault(tests, time.monotonic() - started)
+
+    def pass_with(self, tests: tuple[str, ...]) -> bool:
+        return self.run(tests, 4 * self.expected_s[tests] + 20)
+
+    def run(self, tests: tuple[str, ...], limit_s: float) -> bool:
+        """Returns whether all passed; a run without an end does not."""
+        full_at, end = shutil.disk_usage(self.root).used + MAX_BYTES, time.monotonic() + limit_s
+        if (child := os.fork()) == 0:
+            self._become(tests)
+        while not (found := os.waitpid(child, os.WNOHANG))[0]:
+            if time.monotonic() > end or shutil.disk_usage(self.root).used > full_at:
+                os.killpg(child, signal.SIGKILL)
+            time.sleep(0.1)
+        shutil.rmtree(self.root / f"pytest-of-{getpass.getuser()}", ignore_errors=True)
+        return os.waitstatus_to_exitcode(found[1]) == 0
+
+    def _become(self, tests: tuple[str, ...]) -> NoReturn:
+        """Import this checkout's copy, not what has been imported here."""
         os.setsid()
-        for limit, value in (
-            (resource.RLIMIT_CPU, limit_s),
-            (resource.RLIMIT_FSIZE, 1 << 26),
-            (resource.RLIMIT_AS, 1 << 34),
-        ):
+        for limit, value in ((resource.RLIMIT_FSIZE, 1 << 28), (resource.RLIMIT_AS, 1 << 35)):
             resource.setrlimit(limit, (value, value))
-        os.chdir(root)
-        sys.path.insert(0, str(root))
-        os.environ["PYTHONPATH"] = os.environ["PYTEST_DEBUG_TEMPROOT"] = str(root)
+        os.chdir(self.root)
+        sys.path.insert(0, str(self.root))
+        os.environ["PYTHONPATH"] = os.environ["PYTEST_DEBUG_TEMPROOT"] = str(self.root)
+        sys.dont_write_bytecode = True
         for name in [each for each in sys.modules if each.split(".")[0] in ("tests", "online")]:
             del sys.modules[name]
-        sys.dont_write_bytecode = True
-        file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        file = os.open(self.output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, 1)
         os.dup2(file, 2)
         status = 3
@@ -266,13 +289,12 @@ def run_tests(root: Path, tests: tuple[str, ...], limit_s: int, output: Path) ->
             status = int(sys.modules["pytest"].main(["-x", "-q", "-p", "no:cacheprovider", "-n", "0", *tests]))
         finally:
             os._exit(status)
-    end = time.monotonic() + 4 * limit_s
-    while not (found := os.waitpid(child, os.WNOHANG))[0]:
-        if time.monotonic() > end or shutil.disk_usage(root).used > full_at:
-            os.killpg(child, signal.SIGKILL)
-        time.sleep(0.1)
-    shutil.rmtree(root / f"pytest-of-{getpass.getuser()}", ignore_errors=True)
-    return os.waitstatus_to_exitcode(found[1]) == 0
+
+    def first_failure(self) -> str:
+        lines = self.output.read_text(errors="replace").split("\n")
+        return next(
+            (line.split(" - ")[0] for line in lines if line.startswith(("FAILED", "ERROR"))), "a run without an end"
+        )
 
 
 def copy_checkout(target: Path) -> None:
@@ -300,28 +322,26 @@ def main() -> None:
     if not arguments.list:
         for name in THIRD_PARTY:
             importlib.import_module(name)
-    survivors, killed = list[Mutant](), 0
+    tests, killed = Tests(root), 0
     for area, mutant in chosen:
-        started, path = time.monotonic(), root / mutant.module
         shown = f"{mutant.module}:{mutant.line}: {mutant.before}  ->  {mutant.after}"
         if arguments.list:
             print(shown)
             continue
+        started, path = time.monotonic(), root / mutant.module
         original = path.read_text()
-        path.write_text(mutant.source)
-        output = root / "output.txt"
-        survives = run_tests(root, area.near, NEAR_S, output) and run_tests(root, area.wider, WIDER_S, output)
+        by = "SURVIVED"
+        for these in (area.near, area.wider):
+            path.write_text(original)
+            tests.time(these)
+            path.write_text(mutant.source)
+            if not tests.pass_with(these):
+                by, killed = f"killed by {tests.first_failure()}", killed + 1
+                break
         path.write_text(original)
-        survivors += [mutant] if survives else []
-        killed += not survives
-        failed = [
-            line for line in output.read_text(errors="replace").split("\n") if line.startswith(("FAILED", "ERROR"))
-        ]
-        by = (
-            "SURVIVED" if survives else "killed by " + (failed[0].split(" - ")[0] if failed else "a run without an end")
-        )
         print(f"{time.monotonic() - started:6.1f} s  {shown}\n           {by}", flush=True)
-    print(f"{killed} of {killed + len(survivors)} mutants were killed")
+    if not arguments.list:
+        print(f"{killed} of {len(chosen)} mutants were killed")
     shutil.rmtree(root)
 
 
