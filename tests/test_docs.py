@@ -72,6 +72,7 @@ def test_every_page_of_the_manual_is_listed() -> None:
     assert (pages - listed, pages ^ in_menu) == (set(), set())
 
 
+@pytest.mark.long
 def test_every_generated_page_is_up_to_date() -> None:
     process = subprocess.run(
         [sys.executable, str(DOCS / "generate.py"), "--check"], cwd=ROOT, capture_output=True, text=True, check=False

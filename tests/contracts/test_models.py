@@ -761,7 +761,7 @@ def check_state_survives_files(case: Case, count: int) -> None:
     assert again.predict(unseen_inputs(case)) == model.predict(unseen_inputs(case))
 
 
-@pytest.mark.every_case
+@pytest.mark.every_case("long")
 def test_learning_resumes_where_it_was_interrupted(case: Case) -> None:
     check_learning_resumes(case, 230)
 

@@ -183,7 +183,8 @@ def test_a_visitor_is_told_why_a_drawing_was_not_approved(visits: Visits, servic
     shoot(visitor, "draw-9-rejected-narrow")
 
 
-@pytest.mark.parametrize(("width", "height"), [pytest.param(1440, 900, marks=pytest.mark.long), (390, 844)])
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+@pytest.mark.long
 def test_a_notice_says_why_a_drawing_was_rejected_until_it_is_dismissed(
     visits: Visits, service: Service, width: int, height: int
 ) -> None:

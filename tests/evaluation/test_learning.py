@@ -19,6 +19,7 @@ from benchmarks.learning import (
 )
 
 
+@pytest.mark.long
 def test_class_by_class_is_as_good_as_all_at_once(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONLINE_SHARED_DATA", str(shared_data))
     examples = examples_of(split("train"))

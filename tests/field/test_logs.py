@@ -133,6 +133,7 @@ def test_a_line_that_repeats_another_one_counts_once(tmp_path: Path) -> None:
     assert sentence in upload(LOGS / "event_twice.jsonl", tmp_path)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "missing", "first"), [("gap.jsonl", 2, 3), ("cut_at_a_line.jsonl", 2, 5)], ids=["gap", "end"]
 )

@@ -20,6 +20,7 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     time.tzset()
 
 
+@pytest.mark.few(16)
 @pytest.mark.usefixtures("zone")
 @pytest.mark.parametrize(
     "value",

@@ -108,6 +108,7 @@ def test_an_interval_is_wide_where_a_number_is_beyond_everything_learned() -> No
     assert interval[1] > 1_000
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["classifier", "regressor", "logistic"])
 @pytest.mark.parametrize("kind", ["table", "vector"])
 def test_no_batch_changes_what_is_learned_from_a_range_that_moves(name: str, kind: str) -> None:

@@ -32,6 +32,7 @@ def limited(app: FastAPI) -> TestClient:
     return browse(app, **bearer(new_key(app, *SCOPES, name="limited", models=["vec"])))
 
 
+@pytest.mark.few(40)
 @pytest.mark.parametrize(
     ("method", "path"), [(each.method, each.path) for each in ROUTES if not each.path.endswith(WAITS)]
 )

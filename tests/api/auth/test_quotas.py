@@ -42,6 +42,7 @@ def client(tmp_path: Path) -> Iterator[TestClient]:
         yield client
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("way", OF_THREE_INSTANCES)
 def test_instances_are_limited_by_whichever_way_they_come(client: TestClient, way: str) -> None:
     path, body = OF_THREE_INSTANCES[way]
@@ -101,6 +102,7 @@ def test_bytes_are_limited_however_a_body_is_sent(tmp_path: Path, way: str) -> N
         assert second.status_code == 429 and "bytes in a minute (key_bytes_per_minute)" in second.text
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("path", "scope"),
     [

@@ -83,6 +83,7 @@ def test_the_baseline_is_the_logistic_model_that_anybody_can_replay(watched: Rep
     assert watched.figures["logistic_accuracy"] == alone.figures["accuracy"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "remedy",
     [

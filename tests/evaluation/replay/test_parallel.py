@@ -306,6 +306,7 @@ def test_the_json_contains_everything_but_the_curves(two_results: TwoResults) ->
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("models", [[KNN], [KNN, LINEAR]])
 def test_ctrl_c_returns_the_results_so_far(tmp_path: Path, models: list[CandidateSpec]) -> None:
     def interrupt(share: float, examples: int) -> None:

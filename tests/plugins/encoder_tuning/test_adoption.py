@@ -276,10 +276,8 @@ def send_feedback(service: Service) -> list[tuple[str, str]]:
     return examples
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    "call", [pytest.param("adoption.check_gate", marks=pytest.mark.long), "reencoding.finish_move"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("call", ["adoption.check_gate", "reencoding.finish_move"])
 def test_a_process_killed_before_the_switch_has_changed_nothing(start: Start, call: str) -> None:
     service = start(BAR)
     send_feedback(service)
@@ -317,7 +315,8 @@ def test_the_switch_is_completed_if_any_process_is_killed_right_after_it(start: 
         assert_one_encoder(workspace, tuned.stem)
 
 
-@pytest.mark.parametrize("restarted", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.long
+@pytest.mark.parametrize("restarted", [False, True])
 def test_the_old_version_answers_with_its_own_encoder_until_another_is_learned(start: Start, restarted: bool) -> None:
     service = start(BAR)
     (text, _), *_ = send_feedback(service)

@@ -49,6 +49,7 @@ def check_number(classes: tuple[str, ...], answer: Answer, outputs: dict[str, An
     assert tuple(map(float, (outputs["number"], outputs["low"], outputs["high"]))) == pytest.approx(served, rel=NEAR)
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @pytest.mark.parametrize("format", [ONNX, TENSORS], ids=lambda form: form.name)
 def test_a_file_gives_the_served_answers(case: Case, format: Any) -> None:

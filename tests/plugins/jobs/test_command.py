@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import config
+from tests.preload import ForkedProcess, launcher
 from tests.support import Service, run_online, until
 
 MODELS = """
@@ -84,9 +85,9 @@ def labels(folder: Path) -> list[str]:
 def test_a_job_that_is_killed_repeatedly_gives_the_same_bytes(folder: Path, uninterrupted: dict[str, bytes]) -> None:
     before = 0
     for _ in range(3):
-        killed = subprocess.Popen(command(folder, "killed"), stderr=subprocess.DEVNULL)
+        killed = ForkedProcess(command(folder, "killed")[1:])
         until(lambda: progress(folder, "killed") > before, 120, "progress on disk")  # noqa: B023 (called immediately)
-        killed.send_signal(signal.SIGKILL)
+        killed.kill()
         killed.wait()
         assert progress(folder, "killed") > before  # the job resumed after the finished rows
         before = progress(folder, "killed")
@@ -110,7 +111,7 @@ def accepted_by_children(number: signal.Signals) -> Iterator[None]:
 
 def test_a_job_resumes_after_ctrl_c(folder: Path) -> None:
     with accepted_by_children(signal.SIGINT):
-        stopped = subprocess.Popen(command(folder, "stopped"), stderr=subprocess.PIPE, text=True)
+        stopped = subprocess.Popen([launcher(), *command(folder, "stopped")[1:]], stderr=subprocess.PIPE, text=True)
     until(lambda: progress(folder, "stopped"), 120, "progress on disk")
     stopped.send_signal(signal.SIGINT)
     _, errors = stopped.communicate(timeout=60)

@@ -188,7 +188,7 @@ def upload_log(service: Service) -> str:
     return id
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres and redis"])
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres and redis", marks=pytest.mark.long)])
 def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     folder, settings, store, redis = tmp_path_factory.mktemp("erasure"), dict[str, Any](), "", ""
     if request.param != "sqlite":
