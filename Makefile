@@ -1,6 +1,7 @@
 # make serve   set up what is missing, build the page, serve on http://127.0.0.1:8000
 # make test    set up what is missing, run the tests that take minutes
 # make test-all  the long ones as well: many kills, fuzzing, the clients of other servers
+# make test-long  only what make test leaves out, of TESTS=tests/plugins/grpc for example
 # make test-labs  the tests of the laboratories, which the product does not import
 # make coverage  make test, and print which lines and branches it reached
 # make check   format, lint, types, the manual
@@ -21,7 +22,7 @@ PAGE_SOURCES := $(shell find frontend/src frontend/widget frontend/public fronte
 NODE_PATH := $(shell node -e 'process.exit(+process.versions.node.split(".")[0] >= 20 ? 0 : 1)' 2>/dev/null && dirname "$$(command -v node)" || echo $(CURDIR)/$(BIN))
 NPM := PATH="$(NODE_PATH):$$PATH" npm --prefix frontend --no-fund --no-audit --loglevel=error
 
-.PHONY: picture screenshots serve test test-all test-labs coverage check check-style check-types check-page check-docs docs format page setup clean wheel protos lock audit audit-python audit-page
+.PHONY: picture screenshots serve test test-all test-long test-labs coverage check check-style check-types check-page check-docs docs format page setup clean wheel protos lock audit audit-python audit-page
 
 serve: $(VENV)/.run $(PAGE)
 	$(BIN)/online serve $(ARGS)
@@ -36,6 +37,9 @@ test: $(VENV)/.dev $(PAGE)
 test-all: $(VENV)/.dev $(PAGE)
 	$(NPM) test
 	$(BIN)/python $(PYTEST) --all $(ARGS)
+
+test-long: $(VENV)/.dev $(PAGE)
+	$(BIN)/python $(PYTEST) --all -m long $(TESTS) $(ARGS)
 
 test-labs: $(VENV)/.dev
 	$(BIN)/python $(PYTEST) labs $(ARGS)

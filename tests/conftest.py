@@ -50,16 +50,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if collection_path == LONG and not config.getoption("--all") else None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is marked `long`, and let each worker begin with some of the slowest files.
 
     A worker gets an equal share of the list, and an idle one takes tests from the end of another's share. So no scene
     is set up by two of them, and the tests that are left at last are short.
     """
+    for item in (long := find_long(items)):
+        item.add_marker("long")  # what `few` leaves out as well, for -m long
     if not config.getoption("--all"):
-        left_out = find_long(items)
-        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
-        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=[*long])
+        items[:] = [item for item in items if item not in long]
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     slow = {TESTS / file: list[pytest.Item]() for file in SLOWEST}
     rest = list[pytest.Item]()

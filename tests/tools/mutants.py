@@ -308,6 +308,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=62)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="a part of a module's path")
+    parser.add_argument("--near", action="store_true", help="run only the tests near each mutant")
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
     arguments = parser.parse_args()
     for name in ("OPENBLAS", "OMP", "MKL"):
@@ -331,7 +332,7 @@ def main() -> None:
         started, path = time.monotonic(), root / mutant.module
         original = path.read_text()
         by = "SURVIVED"
-        for these in (area.near, area.wider):
+        for these in (area.near,) if arguments.near else (area.near, area.wider):
             path.write_text(original)
             tests.time(these)
             path.write_text(mutant.source)
