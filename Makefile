@@ -39,7 +39,7 @@ test-all: $(VENV)/.dev $(PAGE)
 	$(BIN)/python $(PYTEST) --all $(ARGS)
 
 test-long: $(VENV)/.dev $(PAGE)
-	$(BIN)/python $(PYTEST) --all -m long $(TESTS) $(ARGS)
+	$(BIN)/python $(PYTEST) --all -m long $(TESTS) $(ARGS) || [ $$? -eq 5 ]  # there is none
 
 test-labs: $(VENV)/.dev
 	$(BIN)/python $(PYTEST) labs $(ARGS)
