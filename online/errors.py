@@ -203,7 +203,7 @@ NO_FREE_FILES = errno.EMFILE, errno.ENFILE
 
 
 def describe_error(error: Exception) -> tuple[int, str]:
-    """The status and the sentence with which a request is answered that failed; no internal details of an unknown error."""
+    """Return the status and the sentence with which a request is answered that failed; no internal details of an unknown error."""
     if isinstance(error, OnlineError):
         return error.status, str(error)
     if isinstance(error, OSError) and error.errno in NO_FREE_FILES:

@@ -23,7 +23,7 @@ Kind = TypeVar("Kind")
 
 @cache
 def list_plugins() -> tuple[Any, ...]:
-    """Every installed plugin, our own first, by name.
+    """Return every installed plugin, our own first, by name.
 
     Raises ValueError for two of one name, and for one that needs a plugin which is not installed.
     """
@@ -48,13 +48,13 @@ def check_requirements(plugins: Iterable[Any]) -> None:
 
 
 def collect(hook: str, *arguments: object) -> list[Any]:
-    """What every plugin answers to a hook, except None."""
+    """Return what every plugin answers to a hook, except None."""
     answers = (getattr(plugin, hook)(*arguments) for plugin in list_plugins())
     return [answer for answer in answers if answer is not None]
 
 
 def collect_all(hook: str, *arguments: object) -> list[Any]:
-    """What every plugin lists at a hook, in one list."""
+    """Return what every plugin lists at a hook, in one list."""
     return [each for answer in collect(hook, *arguments) for each in answer]
 
 
@@ -68,6 +68,7 @@ class ContributedParts:
         return iter(self._parts.values())
 
     def add(self, part: object) -> None:
+        """Add an object; it replaces one of the same class."""
         self._parts[type(part)] = part
 
     def find(self, kind: type[Kind]) -> Kind:

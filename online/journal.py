@@ -104,6 +104,7 @@ class JournalWriter:
                 raise unwritable(error) from error
 
     def close(self) -> None:
+        """Close the file; nothing is lost, because each frame was written."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -151,7 +152,7 @@ class JournalWriter:
         self.close()
 
     def _create(self) -> int:
-        """A new segment. Its name begins with the time, and is unique in a store that several services share."""
+        """Return a new segment. Its name begins with the time, and is unique in a store that several services share."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
         path = self.folder / f"{time.time_ns():016x}-{uuid.uuid4().hex}{SUFFIX}"
@@ -175,6 +176,7 @@ def write_all(file: int, data: bytes | bytearray) -> None:
 
 
 def unwritable(error: OSError) -> Unavailable:
+    """Return the error for a journal that cannot be written."""
     return Unavailable(f"the journal of predictions cannot be written: {error.strerror}")
 
 
@@ -188,6 +190,7 @@ class Segment:
 
     @property
     def name(self) -> str:
+        """The name of the segment: its file's, without the suffix."""
         return self.path.name.removesuffix(SUFFIX)
 
     def seal(self) -> None:
@@ -196,7 +199,7 @@ class Segment:
 
 
 def list_segments(folder: Path) -> list[Segment]:
-    """Every segment, the oldest first."""
+    """Return every segment, the oldest first."""
     found = list[Segment]()
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:
@@ -262,5 +265,6 @@ def decode_frame(payload: bytes, checksum: int, position: int) -> JournalFrame:
 
 
 def check_length(length: int, position: int) -> None:
+    """Raise DamagedSegment for a frame of an impossible length."""
     if not 0 < length <= MAX_FRAME_BYTES:
         raise DamagedSegment(position, f"a frame of {length} bytes")

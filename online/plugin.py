@@ -1,4 +1,4 @@
-"""What a plugin can contribute: all hooks on one page. Our own features use them, and so may anybody's.
+"""The hooks of a plugin, all on one page. Our own features use them, and so may anybody's.
 
     class Rooms(Plugin):
         name = "rooms"
@@ -55,22 +55,22 @@ class Plugin:
     requires: tuple[str, ...] = ()  # names of plugins that this one imports
 
     def settings(self) -> "type[BaseModel] | None":
-        """Fields of the service's settings, with defaults and descriptions; read with `Settings.part`.
+        """Return fields of the service's settings, with defaults and descriptions; read with `Settings.part`.
 
         Names are those in online.toml. The module imports nothing of online.settings; types of fields are in online.schemas.fields.
         """
         return None
 
     def metrics(self) -> "type[MetricsPart] | None":
-        """A class whose constructor registers metrics, called once in each process; read with `Metrics.part`."""
+        """Return a class whose constructor registers metrics, called once in each process; read with `Metrics.part`."""
         return None
 
     def kinds(self) -> "Iterable[KindSpec]":
-        """Kinds of models, each with the module and class that `create` imports."""
+        """Return kinds of models, each with the module and class that `create` imports."""
         return ()
 
     def tables(self) -> "Iterable[TableGroup]":
-        """Tables of the store, with their migrations. A plugin with a table also overrides `forget_user`."""
+        """Return tables of the store, with their migrations. A plugin with a table also overrides `forget_user`."""
         return ()
 
     def forget_user(self, connection: "Connection", erased: "ErasedNames") -> None:
@@ -93,27 +93,27 @@ class Plugin:
         return {}
 
     def routers(self) -> "Iterable[Router]":
-        """Routes, each with the scope that it needs. They are tried after those of the core."""
+        """Return routes, each with the scope that it needs. They are tried after those of the core."""
         return ()
 
     def api_part(self, app: "FastAPI") -> "ServicePart | None":
-        """What the plugin keeps for the API, found in `app.state.parts`. `app.state` has runtime, callers, and rates."""
+        """Return what the plugin keeps for the API, found in `app.state.parts`. `app.state` has runtime, callers, and rates."""
         return None
 
     def dialect(self) -> "Dialect | None":
-        """Another protocol's shape of the routes that it shares with ours (api/shared_routes.py); one plugin has one."""
+        """Return another protocol's shape of the routes that it shares with ours (api/shared_routes.py); one plugin has one."""
         return None
 
     def unmatched_error(self, request: "Request") -> "Exception | None":
-        """The error of a request under /v1 that no route matches, where it is meant for the plugin's protocol."""
+        """Return the error of a request under /v1 that no route matches, where it is meant for the plugin's protocol."""
         return None
 
     def error_body(self, request: "Request", status: int, text: str, error: Exception) -> "Mapping[str, object] | None":
-        """The body of an error, where the plugin's protocol has another shape than {"error": "..."}."""
+        """Return the body of an error, where the plugin's protocol has another shape than {"error": "..."}."""
         return None
 
     def grpc_services(self, runtime: "Runtime") -> "Iterable[object]":
-        """The gRPC services of the plugin, each a `Service` of the plugin `grpc`."""
+        """Return the gRPC services of the plugin, each a `Service` of the plugin `grpc`."""
         return ()
 
     def replay_page(self) -> "WritePage | None":
@@ -121,16 +121,16 @@ class Plugin:
         return None
 
     def pages(self) -> "Iterable[Page]":
-        """Pages for people. A page may use every route with the session of the browser that shows it."""
+        """Return pages for people. A page may use every route with the session of the browser that shows it."""
         return ()
 
     def commands(self, app: "Typer") -> None:
         """Add commands to `online`. What they import when they are added, every command imports."""
 
     def service_part(self, runtime: "Runtime") -> "ServicePart | None":
-        """What the plugin keeps for the service while it runs, and what runs in the background."""
+        """Return what the plugin keeps for the service while it runs, and what runs in the background."""
         return None
 
     def model_part(self, model: "ModelRuntime", runtime: "Runtime") -> "ModelPart | None":
-        """What the plugin keeps for one model while it is served, and what runs in the background."""
+        """Return what the plugin keeps for one model while it is served, and what runs in the background."""
         return None

@@ -52,6 +52,7 @@ class TextFormatter(logging.Formatter):
     """Format a record as time, level, logger and event, then its fields as `key=value`."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line of text."""
         fields = (f"{key}={format_value(value)}" for key, value in event_fields(record).items())
         line = " ".join((utc_time(record), record.levelname, short_name(record), record.getMessage(), *fields))
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
@@ -61,6 +62,7 @@ class JsonFormatter(logging.Formatter):
     """Format a record as one line of JSON. A field never replaces one of the record's own keys."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line of JSON."""
         line: dict[str, object] = {
             "time": utc_time(record),
             "level": record.levelname.lower(),
@@ -73,19 +75,23 @@ class JsonFormatter(logging.Formatter):
 
 
 def event_fields(record: logging.LogRecord) -> dict[str, Any]:
+    """Return the fields that `log_event` has added to a record."""
     return getattr(record, "fields", {})
 
 
 def short_name(record: logging.LogRecord) -> str:
+    """Return the logger's name without the prefix of this package."""
     return record.name.removeprefix("online.")
 
 
 def utc_time(record: logging.LogRecord) -> str:
+    """Return the time of a record: ISO 8601, UTC, with milliseconds."""
     moment = datetime.fromtimestamp(record.created, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1_000:03d}Z"
 
 
 def format_value(value: object) -> str:
+    """Return a value as text, quoted if it has blanks."""
     return json.dumps(value) if isinstance(value, str) and (not value or set(value) & set(' \n"')) else str(value)
 
 
@@ -113,6 +119,7 @@ class OutageLog:
 
     @property
     def is_ongoing(self) -> bool:
+        """Whether the outage has begun and not ended."""
         return self._failures > 0
 
     def record_failure(self, reason: object) -> None:
@@ -238,21 +245,24 @@ class Metrics:
         self.parts = ContributedParts(create(self) for create in collect("metrics"))
 
     def counter(self, name: str, help: str, *labels: str) -> Counter:
+        """Create a counter."""
         return Counter(name, help, labels, registry=self.registry)
 
     def gauge(
         self, name: str, help: str, across_workers: Literal["livesum", "liveall", "livemax", "livemin"], *labels: str
     ) -> Gauge:
+        """Create a gauge. across_workers: how its values are combined."""
         return Gauge(name, help, labels, registry=self.registry, multiprocess_mode=across_workers)
 
     def histogram(self, name: str, help: str, buckets: Sequence[float]) -> Histogram:
+        """Create a histogram with the label `model`."""
         return Histogram(name, help, ("model",), registry=self.registry, buckets=buckets)
 
     def _seconds(self, name: str, help: str) -> Histogram:
         return self.histogram(name, help, LATENCY_BUCKETS_S)
 
     def text(self, lags: Iterable[tuple[int, str, int]], refused: Mapping[str, int]) -> bytes:
-        """Every worker's metrics in the Prometheus text format.
+        """Return every worker's metrics in the Prometheus text format.
 
         lags: (worker, model, events not yet learned). refused: of each model, how many events it could not learn.
         """
@@ -295,4 +305,5 @@ class ConstantCollector:
         self.families = families
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
+        """Return the constant metrics."""
         return self.families

@@ -57,4 +57,5 @@ async def follow(work: Awaitable[object], what: str) -> None:
 
 
 def name_offset(offset: int | None) -> str | None:
+    """Return the audit log's name of an offset, or None."""
     return None if offset is None else f"offset {offset}"

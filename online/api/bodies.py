@@ -60,12 +60,12 @@ STEPS = np.array([{"[": 1, "{": 1, "]": -1, "}": -1}.get(chr(mark), 0) for mark 
 
 
 async def read_body(request: Request, settings: Settings) -> bytes:
-    """The body. Raises TooLarge; at most `max_body_bytes` are read."""
+    """Return the body. Raises TooLarge; at most `max_body_bytes` are read."""
     return await read_bytes(request, settings.max_body_bytes, "max_body_bytes")
 
 
 async def read_bytes(request: Request, limit: int, setting: str) -> bytes:
-    """The body. Raises TooLarge, which names the setting of the limit; no more than that is read."""
+    """Return the body. Raises TooLarge, which names the setting of the limit; no more than that is read."""
     announced = announced_bytes(request)
     if announced > limit:
         raise TooLarge(f"the body has {announced} bytes; at most {limit} are read ({setting})")
@@ -79,7 +79,7 @@ async def read_bytes(request: Request, limit: int, setting: str) -> bytes:
 
 
 async def read_chunks(request: Request) -> AsyncIterator[bytes]:
-    """The pieces of the body, counted before they are read where their number is announced. Raises QuotaExceeded.
+    """Yield the pieces of the body, counted before they are read where their number is announced. Raises QuotaExceeded.
 
     A large body waits for its turn before it is read, and one of unknown length while it is.
     """
@@ -99,18 +99,18 @@ async def read_chunks(request: Request) -> AsyncIterator[bytes]:
 
 
 def announced_bytes(request: Request) -> int:
-    """How long the body is, as its sender says; 0 where it is sent in chunks, or in another coding."""
+    """Return how long the body is, as its sender says; 0 where it is sent in chunks, or in another coding."""
     announced = request.headers.get("content-length", "")
     return int(announced) if announced.isdigit() else 0
 
 
 async def read_json(request: Request, settings: Settings) -> bytes:
-    """The body, checked for its form and not parsed yet. Raises TooLarge."""
+    """Return the body, checked for its form and not parsed yet. Raises TooLarge."""
     return await check_json(await read_body(request, settings), settings)
 
 
 async def read_body_as(request: Request, schema: type[T], settings: Settings) -> T:
-    """The body as an instance of `schema`. Raises TooLarge or BadInput."""
+    """Return the body as an instance of `schema`. Raises TooLarge or BadInput."""
     return parse_as(await read_json(request, settings), schema)
 
 
@@ -123,7 +123,7 @@ def parse_as(body: bytes, schema: type[T]) -> T:
 
 
 async def parse_rows(body: bytes, user: str | None) -> PredictRequest | None:
-    """The request in a body of nothing but rows of numbers; None for any other body, valid or not.
+    """Return the request in a body of nothing but rows of numbers; None for any other body, valid or not.
 
     user: on whose behalf it is made. It takes less than half the time of the general parser.
     """
@@ -149,7 +149,7 @@ def decode_rows(body: bytes) -> DecodedRows | None:
 
 
 async def decode_large_rows(body: bytes) -> DecodedRows | None:
-    """What `decode_rows` returns; other requests are answered between the rows."""
+    """Return what `decode_rows` returns; other requests are answered between the rows."""
     start, end = body.find(b"[") + 1, body.rfind(b"]")
     try:
         record = ROWS.decode(body[:start] + body[end:]).record
@@ -179,7 +179,7 @@ def cut_rows(body: bytes, start: int, end: int) -> Iterator[bytes]:
 
 
 def split_rows(body: bytes, count: int) -> list[bytes]:
-    """The text of each row of a body that was decoded as rows of numbers; empty if it has further brackets.
+    """Return the text of each row of a body that was decoded as rows of numbers; empty if it has further brackets.
 
     Strings have none: the only ones are the names of the two fields. A field that is repeated has.
     """
@@ -195,14 +195,14 @@ def split_rows(body: bytes, count: int) -> list[bytes]:
 
 
 async def check_json(document: bytes, settings: Settings) -> bytes:
-    """What `check_form` returns and raises; off the event loop, if the document is long."""
+    """Return what `check_form` returns and raises; off the event loop, if the document is long."""
     if len(document) > LARGE_BYTES:
         return await asyncio.to_thread(check_form, document, settings)
     return check_form(document, settings)
 
 
 def check_form(document: bytes, settings: Settings) -> bytes:
-    """The document, if its first value nests at most `max_json_depth` levels, and it has few enough lists and objects.
+    """Return the document, if its first value nests at most `max_json_depth` levels, and it has few enough lists and objects.
 
     Raises TooLarge, before it is parsed: the time that takes depends on their number, more than on that of the bytes.
     """
@@ -216,7 +216,7 @@ def check_form(document: bytes, settings: Settings) -> bytes:
 
 
 def measure_depth(document: bytes) -> int:
-    """The depth of the first value of a document; [[1]] has two levels.
+    """Return the depth of the first value of a document; [[1]] has two levels.
 
     Invalid JSON is left to the parser.
     """
@@ -224,7 +224,7 @@ def measure_depth(document: bytes) -> int:
 
 
 def count_parts(document: bytes) -> int:
-    """The number of lists and objects of the first value of a document."""
+    """Return the number of lists and objects of the first value of a document."""
     return int(np.count_nonzero(find_steps(document) > 0))
 
 
@@ -240,7 +240,7 @@ def find_steps(document: bytes) -> NDArray[np.int8]:
 
 
 def parse_leniently(body: bytes) -> Any:
-    """The JSON value in a body, for the protocols of other servers: NaN and Infinity are numbers. Raises ValueError."""
+    """Return the JSON value in a body, for the protocols of other servers: NaN and Infinity are numbers. Raises ValueError."""
     try:
         return from_json(body)
     except ValueError as error:
@@ -253,7 +253,7 @@ def parse_leniently(body: bytes) -> Any:
 
 
 def invalid_body(error: ValidationError, schema: type[BaseModel]) -> BadInput:
-    """One sentence for each finding: where it is, what is wrong, and the name that was probably meant."""
+    """Return one sentence for each finding: where it is, what is wrong, and the name that was probably meant."""
     return BadInput("; ".join(_describe_finding(dict(finding), schema) for finding in error.errors()))
 
 
@@ -267,13 +267,13 @@ def _describe_finding(finding: dict[str, Any], schema: type[BaseModel]) -> str:
 
 
 def suggest(name: str, known: list[str]) -> str:
-    """The end of an error about an unknown name: the name that was probably intended, or those that exist."""
+    """Return the end of an error about an unknown name: the name that was probably intended, or those that exist."""
     close = difflib.get_close_matches(name[:MAX_ECHO_CHARS], known, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; the fields are {', '.join(known)}"
 
 
 def known_fields(schema: type[BaseModel], parents: list[str]) -> list[str]:
-    """The fields of the object at a place in a schema."""
+    """Return the fields of the object at a place in a schema."""
     for name in parents:
         field = schema.model_fields.get(name)
         nested = next(iter(_schemas_in(field.annotation)), None) if field else None

@@ -44,7 +44,7 @@ MODULES = (
 
 
 def create_table() -> RouteTable:
-    """The table of all routes of the core and of the installed plugins."""
+    """Return the table of all routes of the core and of the installed plugins."""
     of_plugins: list[Router] = collect_all("routers")
     return RouteTable(
         [*(module.router for module in MODULES), *of_plugins, unmatched.router]

@@ -1,4 +1,4 @@
-"""What a handler declares that it needs: the runtime, and the model that the path names.
+"""Dependencies of handlers: the runtime, and the model that the path names.
 
 The functions are coroutines although they wait for nothing: FastAPI runs plain functions in a thread.
 """
@@ -14,6 +14,7 @@ ROUTE_HEADER = "x-route"  # callers that send the same value get the same versio
 
 
 async def get_runtime(request: Request) -> Runtime:
+    """Return the runtime that the application was started with."""
     runtime: Runtime = request.app.state.runtime
     return runtime
 

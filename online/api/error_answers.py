@@ -21,7 +21,7 @@ REFUSAL_HEADERS = {
 
 
 def describe_details(error: Exception) -> dict[str, Any]:
-    """What a page says in its own words, beside the sentence."""
+    """Return what a page says in its own words, beside the sentence."""
     if isinstance(error, TextTooLong):
         return {"given": error.given, "limit": error.limit}
     if isinstance(error, AlreadyDecided):

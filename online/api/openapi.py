@@ -42,7 +42,7 @@ class DocumentRoute:
         self._rendering: asyncio.Future[bytes] | None = None
 
     async def show(self, request: Request) -> Response:
-        """The document; behind a path prefix, with a `servers` entry."""
+        """Return the document; behind a path prefix, with a `servers` entry."""
         if self._rendering is None:
             self._rendering = asyncio.ensure_future(asyncio.to_thread(render_document, request.app))
         body = await asyncio.shield(self._rendering)  # a request that is cancelled does not end it for others
@@ -52,6 +52,7 @@ class DocumentRoute:
 
 
 def render_document(app: FastAPI) -> bytes:
+    """Return the OpenAPI document as JSON."""
     return bytes(JSONResponse(app.openapi()).body)
 
 

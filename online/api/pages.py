@@ -26,6 +26,7 @@ LOGO_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"  # an SVG
 
 
 def add_pages(app: FastAPI, branding: Branding) -> None:
+    """Add the page, its files and the documentation of the API to the application."""
     app.add_api_route("/openapi.json", DocumentRoute().show, include_in_schema=False)
     app.add_api_route("/docs", show_docs, include_in_schema=False)
     rendered = {name: RenderedBuild(STATIC / name, branding) for name in RENDERERS}
@@ -63,6 +64,7 @@ async def show_plugin_page(file: Path) -> Response:
 
 
 def respond(request: Request, file: RenderedFile | None) -> Response:
+    """Answer with a file of the page, or explain how to build the page where there is none."""
     if file is not None:
         return file.respond(request)
     return HTMLResponse(
@@ -90,6 +92,7 @@ class BuiltFiles(StaticFiles):
     """
 
     async def get_response(self, path: str, scope: Scope) -> Response:
+        """Answer with a file of the build; compressed copies cannot be requested by name."""
         if path.endswith(tuple(ENDINGS.values())):
             raise HTTPException(404)
         response = await super().get_response(path, scope)
@@ -101,6 +104,7 @@ class BuiltFiles(StaticFiles):
     def file_response(
         self, full_path: str | os.PathLike[str], stat_result: os.stat_result, scope: Scope, status_code: int = 200
     ) -> Response:
+        """Answer with the smallest copy that the client accepts: as it is, or compressed by the build."""
         sizes = {name: stat_file(f"{full_path}{ending}") for name, ending in ENDINGS.items()}
         found = {name: stat for name, stat in sizes.items() if stat is not None}
         encoding = pick_encoding(Headers(scope=scope).get("accept-encoding", ""), [*found])
@@ -118,6 +122,7 @@ class BuiltFiles(StaticFiles):
 
 
 def stat_file(path: str) -> os.stat_result | None:
+    """Return the status of a file; None if there is none."""
     try:
         return os.stat(path)
     except FileNotFoundError:
@@ -125,6 +130,6 @@ def stat_file(path: str) -> os.stat_result | None:
 
 
 def content_type(path: str | os.PathLike[str]) -> str:
-    """The content type of a text file, as it is sent where the file is not compressed."""
+    """Return the content type of a text file, as it is sent where the file is not compressed."""
     kind = mimetypes.guess_type(Path(path).name)[0] or "text/plain"
     return f"{kind}; charset=utf-8" if kind.startswith("text/") else kind

@@ -27,31 +27,33 @@ MAX_IDS_IN_HEADER = 100  # clients accept about 8 KiB of headers; an answer with
 
 
 def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a response with JSON, serialised by orjson."""
     return Response(orjson.dumps(content), status, headers=dict(headers or {}), media_type="application/json")
 
 
 def version_headers(version: int, learned_until: int) -> dict[str, str]:
+    """Return the headers that name the version of an answer and what it had learned."""
     return {"X-Model-Version": str(version), "X-Learned-Until": str(learned_until)}
 
 
 def live_headers(model: ModelRuntime) -> dict[str, str]:
-    """The headers that name the live version of a model."""
+    """Return the headers that name the live version of a model."""
     return version_headers(model.live.current.version, model.live.current.learned_until)
 
 
 def answer_headers(predicted: PredictionResult) -> dict[str, str]:
-    """The version that answered, and whether the answers are unrecorded for want of disk space."""
+    """Return the version that answered, and whether the answers are unrecorded for want of disk space."""
     unrecorded = {RECORDED_HEADER: "false"} if predicted.lacks_room else {}
     return version_headers(predicted.served.version, predicted.served.learned_until) | unrecorded
 
 
 def prediction_headers(predicted: PredictionResult) -> dict[str, str]:
-    """The version that answered and the prediction ids, for protocols whose body has no field for them."""
+    """Return the version that answered and the prediction ids, for protocols whose body has no field for them."""
     ids = {IDS_HEADER: ",".join(predicted.ids)} if 0 < len(predicted.ids) <= MAX_IDS_IN_HEADER else {}
     return answer_headers(predicted) | ids
 
 
 def request_body(model: type[BaseModel], is_required: bool = True) -> dict[str, Any]:
-    """The OpenAPI entry of a body that the handler parses itself."""
+    """Return the OpenAPI entry of a body that the handler parses itself."""
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     return {"requestBody": {"required": is_required, "content": {"application/json": {"schema": schema}}}}

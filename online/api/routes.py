@@ -81,18 +81,23 @@ class Router:
         self.compressed, self.model_parameter = compressed, model_parameter
 
     def get(self, path: str, access: Access, **options: Any) -> Callable[[Endpoint], Endpoint]:
+        """Declare a GET operation."""
         return self.add(("GET",), path, access, **options)
 
     def post(self, path: str, access: Access, **options: Any) -> Callable[[Endpoint], Endpoint]:
+        """Declare a POST operation."""
         return self.add(("POST",), path, access, **options)
 
     def put(self, path: str, access: Access, **options: Any) -> Callable[[Endpoint], Endpoint]:
+        """Declare a PUT operation."""
         return self.add(("PUT",), path, access, **options)
 
     def patch(self, path: str, access: Access, **options: Any) -> Callable[[Endpoint], Endpoint]:
+        """Declare a PATCH operation."""
         return self.add(("PATCH",), path, access, **options)
 
     def delete(self, path: str, access: Access, **options: Any) -> Callable[[Endpoint], Endpoint]:
+        """Declare a DELETE operation."""
         return self.add(("DELETE",), path, access, **options)
 
     def add(
@@ -143,6 +148,7 @@ class Router:
 
 
 def choose_fast(fast: FastHandler | bool, handler: FastHandler) -> FastHandler | None:
+    """Return the handler of the fast path: the operation's own, another one, or none."""
     if isinstance(fast, bool):
         return handler if fast else None
     return fast
@@ -170,24 +176,25 @@ class RouteTable:
         return iter(self.routes.values())
 
     def include_in(self, app: FastAPI) -> None:
+        """Add every operation to an application."""
         for router in self.routers:
             app.include_router(router.fastapi)
 
     def is_answered_by_every_worker(self, method: str, path: str) -> bool:
-        """Whether any worker answers a request. path: without the prefix of a proxy."""
+        """Return whether any worker answers a request. path: without the prefix of a proxy."""
         paths = self._everywhere.get(method)
         return paths is not None and paths.fullmatch(path) is not None
 
     def find_widget_methods(self, path: str) -> tuple[str, ...]:
-        """The methods with which the widget uses a path; () for a path that it does not use."""
+        """Return the methods with which the widget uses a path; () for a path that it does not use."""
         return next((methods for pattern, methods in self._widget.items() if pattern.fullmatch(path)), ())
 
     def list_compressed(self) -> list[str]:
-        """The paths of the routes whose answers may be compressed."""
+        """Return the paths of the routes whose answers may be compressed."""
         return list(dict.fromkeys(route.path for route in self.routes.values() if route.compressed))
 
     def list_bodies(self) -> list[type[BaseModel]]:
-        """The schemas of the bodies that handlers parse themselves."""
+        """Return the schemas of the bodies that handlers parse themselves."""
         return list(dict.fromkeys(route.body for route in self.routes.values() if route.body is not None))
 
     def _widget_methods(self, path: str) -> tuple[str, ...]:
@@ -195,6 +202,7 @@ class RouteTable:
 
 
 def compile_paths(routes: Iterable[Route], method: str) -> re.Pattern[str]:
+    """Return a pattern that matches the paths of the routes with this method."""
     return re.compile("|".join(compile_path(route.path).pattern for route in routes if route.method == method))
 
 

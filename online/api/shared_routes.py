@@ -1,4 +1,4 @@
-"""What the native routes under /v1/models share with TensorFlow Serving's.
+"""The shape of the routes under /v1/models that the native protocol shares with TensorFlow Serving's.
 
 Both protocols have POST :predict and GET /v1/models/{model}. The native modules answer these routes; a `Dialect` says how the
 other protocol selects a version, which bodies are in its shape, and how it words errors. A plugin contributes it (`Plugin.dialect`), so the native
@@ -54,7 +54,7 @@ class Dialect:
 
 
 def parse_native(body: bytes) -> tuple[Document, bool]:
-    """The JSON object in a body. Raises BadInput."""
+    """Return the JSON object in a body. Raises BadInput."""
     try:
         document = parse_leniently(body)
     except ValueError as error:
@@ -65,14 +65,17 @@ def parse_native(body: bytes) -> tuple[Document, bool]:
 
 
 async def refuse_shape(model: ModelRuntime, selector: VersionSelector, document: Document, caller: Caller) -> Response:
+    """Refuse a body in the shape of another protocol. Its plugin replaces this."""
     raise BadInput("no installed plugin reads bodies of this shape")
 
 
 def refuse_model(name: str, *known: object) -> NotFound:
+    """Return the error for a model that does not exist. A plugin words it as its protocol does."""
     return NotFound(f"there is no model {name[:80]!r}")
 
 
 def refuse_path(request: Request) -> BadInput:
+    """Return the error for a path that names no operation."""
     return BadInput(f"Malformed request: {request.method} {request.url.path[:200]}")
 
 
@@ -89,6 +92,7 @@ NATIVE = Dialect(  # where no plugin has another shape
 
 
 async def get_dialect(request: Request) -> Dialect:
+    """Return the dialect of the shared routes: the native one, or that of a plugin."""
     dialect: Dialect = request.app.state.dialect
     return dialect
 
@@ -97,7 +101,7 @@ DialectDep = Annotated[Dialect, Depends(get_dialect)]
 
 
 async def get_selector(request: Request, dialect: DialectDep) -> VersionSelector:
-    """The version that the path or the header X-Route selects. Raises BadInput for a version that is not a number."""
+    """Return the version that the path or the header X-Route selects. Raises BadInput for a version that is not a number."""
     version, label = (request.path_params.get(name) for name in ("version", "label"))
     if version is None and label is None:
         return select_by_header(request)
@@ -105,7 +109,7 @@ async def get_selector(request: Request, dialect: DialectDep) -> VersionSelector
 
 
 def select_by_header(request: Request) -> VersionSelector:
-    """The version of a path that names none: the live one, or the canary for its share of the values of X-Route."""
+    """Return the version of a path that names none: the live one, or the canary for its share of the values of X-Route."""
     return VersionSelector(None, None, request.headers.get(ROUTE_HEADER))
 
 
@@ -124,7 +128,7 @@ SelectorDep = Annotated[VersionSelector, Depends(get_selector)]
 async def get_predict_model(
     runtime: RuntimeDep, dialect: DialectDep, selector: SelectorDep, model: str
 ) -> ModelRuntime:
-    """The model that a prediction is requested from. Raises NotFound."""
+    """Return the model that a prediction is requested from. Raises NotFound."""
     if model not in runtime.models:
         raise dialect.unknown_predict_model(model, selector, runtime.models)
     return runtime.models[model]
@@ -134,7 +138,7 @@ PredictModelDep = Annotated[ModelRuntime, Depends(get_predict_model)]
 
 
 async def get_status_model(request: Request, runtime: RuntimeDep, dialect: DialectDep, model: str) -> ModelRuntime:
-    """The model whose status is requested. Raises NotFound, or BadInput for a path such as chat:unknown."""
+    """Return the model whose status is requested. Raises NotFound, or BadInput for a path such as chat:unknown."""
     if ":" in model:
         raise dialect.malformed(request)
     if model not in runtime.models:

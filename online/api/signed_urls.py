@@ -63,7 +63,7 @@ class SignedUrls:
             )
 
     def create(self, request: Request, model: str, prediction_ids: Sequence[str]) -> list[str]:
-        """A URL for each prediction.
+        """Return a URL for each prediction.
 
         None where the address of the service is not known, and for a caller that may not give feedback itself.
         """
@@ -84,11 +84,11 @@ class SignedUrls:
 
 
 def build_message(model: str, prediction_id: str, expires: int | None, issuer: str) -> bytes:
-    """What is signed. issuer: "" for a visitor."""
+    """Return what is signed. issuer: "" for a visitor."""
     return "\n".join([str(expires), f"{model}/{prediction_id}", *([issuer] if issuer else [])]).encode()
 
 
 def base_url(request: Request) -> str:
-    """The scheme, host and path prefix of a request."""
+    """Return the scheme, host and path prefix of a request."""
     scope = request.scope
     return f"{scope['scheme']}://{request.headers.get('host', '')}{scope.get('root_path', '')}"

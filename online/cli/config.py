@@ -37,6 +37,7 @@ def config(
 
 
 def describe_setting(loaded: LoadedSettings, name: str) -> dict[str, Any]:
+    """Return a setting with its value (masked if secret), its origin and its default."""
     origin = loaded.origins[name]
     return {
         "value": masked_values(loaded.settings)[name],
@@ -47,7 +48,7 @@ def describe_setting(loaded: LoadedSettings, name: str) -> dict[str, Any]:
 
 
 def show_setting(loaded: LoadedSettings, name: str) -> str:
-    """The value in one column. A model is shown by its name and kind; `--json` has all of it."""
+    """Return the value in one column. A model is shown by its name and kind; `--json` has all of it."""
     if name == "models":
         return ", ".join(f"{model.name} ({model.kind})" for model in loaded.settings.models)
     value = masked_values(loaded.settings)[name]
@@ -55,6 +56,6 @@ def show_setting(loaded: LoadedSettings, name: str) -> str:
 
 
 def masked_values(settings: Settings) -> dict[str, Any]:
-    """Values as JSON has them, without secrets and without the passwords of URLs."""
+    """Return values as JSON has them, without secrets and without the passwords of URLs."""
     values = settings.model_dump(mode="json")
     return {name: mask_password(value) if isinstance(value, str) else value for name, value in values.items()}

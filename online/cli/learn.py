@@ -88,7 +88,7 @@ def learn(
 
 
 def find_place(settings: "Settings") -> tuple["Settings", str | None]:
-    """The settings of a learner that torchrun started as rank 0, or the address that another rank joins."""
+    """Return the settings of a learner that torchrun started as rank 0, or the address that another rank joins."""
     if "RANK" not in os.environ:
         return settings, None
     from online.learning.parallel.hosting import find_rank

@@ -1,4 +1,4 @@
-"""How a command runs as a process: settings from a parent, its end, its priority."""
+"""Runs a command as a child process: settings from its parent, its end, its priority."""
 
 import ctypes
 import math
@@ -21,7 +21,7 @@ KILLED_AFTER_S = 5  # of processor time beyond a limit
 
 
 def read_parent_settings() -> Settings:
-    """The settings that the parent process wrote to standard input, as one line of JSON.
+    """Return the settings that the parent process wrote to standard input, as one line of JSON.
 
     From here on this process ends when the parent does.
     """
@@ -92,7 +92,7 @@ def limited_resources(settings: Settings) -> Iterator[None]:
 
 
 def measure_data_bytes() -> int:
-    """The private memory of this process, as RLIMIT_DATA counts it; 0 where the system does not say."""
+    """Return the private memory of this process, as RLIMIT_DATA counts it; 0 where the system does not say."""
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:

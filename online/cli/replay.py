@@ -206,12 +206,14 @@ class ReplayPlan:
 
 
 def run_here(plan: ReplayPlan, tick: "Progress") -> "list[LogResults]":
+    """Replay in processes of this machine."""
     from online.evaluation.replay.runs import replay_logs
 
     return replay_logs(plan.sources, plan.models, plan.span, plan.max_bad_ratio, tick)
 
 
 def run_on_ray(plan: ReplayPlan, address: str, results: Path | None, tick: "Progress") -> "list[LogResults]":
+    """Replay as tasks of a Ray cluster, with a folder of finished results if one is named."""
     from online.evaluation.replay.ray_replay import replay_on_ray
     from online.evaluation.replay.results_cache import ResultsFolder
 
@@ -220,6 +222,7 @@ def run_on_ray(plan: ReplayPlan, address: str, results: Path | None, tick: "Prog
 
 
 def check_options(logs: list[str], report: Path | None, engine: Engine, address: str, results: Path | None) -> None:
+    """Raise SetupError for options that exclude each other."""
     if report is not None and len(logs) > 1:
         raise SetupError(f"--report writes a page about one log, and {len(logs)} are given; give it one")
     if report is not None:
@@ -229,12 +232,14 @@ def check_options(logs: list[str], report: Path | None, engine: Engine, address:
 
 
 def print_json(log_results: "list[LogResults]") -> None:
+    """Print the results as JSON."""
     from online.evaluation.replay_files import results_as_json
 
     typer.echo(json.dumps(results_as_json(log_results)))
 
 
 def print_table(log_results: "list[LogResults]") -> None:
+    """Print the results as tables."""
     from rich.console import Console
 
     from online.evaluation.replay_table import print_results
@@ -243,6 +248,7 @@ def print_table(log_results: "list[LogResults]") -> None:
 
 
 def write_files(log_results: "list[LogResults]", csv: Path | None, report: Path | None, language: Language) -> None:
+    """Write the curves and the report to the files that the options name."""
     if csv is not None:
         from online.evaluation.replay_files import write_curves
 

@@ -136,6 +136,7 @@ def shared_metrics(workers: int) -> Iterator[None]:
 
 
 def run_service(listener: socket.socket, settings: Settings, learner: bool) -> None:
+    """Configure logging and run the service on an open socket until it is stopped."""
     from online.telemetry import configure_logging
 
     configure_logging(settings.log_level, settings.log_format)

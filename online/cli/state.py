@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def load_settings(config: Path | None, assignments: Sequence[str] | None = None, **flags: Any) -> Settings:
-    """The settings in force.
+    """Return the settings in force.
 
     assignments, flags: those given on the command line; None means not given.
     """
@@ -28,7 +28,7 @@ def load_settings(config: Path | None, assignments: Sequence[str] | None = None,
 
 
 def list_model_options() -> dict[str, list[str]]:
-    """Every option of a model, with the kinds that have it. Slow: only an error needs it."""
+    """Return every option of a model, with the kinds that have it. Slow: only an error needs it."""
     from online.models.registry import list_options
 
     return list_options()
@@ -36,6 +36,7 @@ def list_model_options() -> dict[str, list[str]]:
 
 @contextmanager
 def refuse_invalid_settings() -> Iterator[None]:
+    """Turn a ValueError inside the block into a SetupError."""
     try:
         yield
     except ValueError as error:
@@ -45,7 +46,7 @@ def refuse_invalid_settings() -> Iterator[None]:
 def select_model(
     settings: Settings, name: str | None, fits: Callable[[ModelSettings], bool] = lambda _: True
 ) -> ModelSettings:
-    """The model called `name`, or without a name the only one that fits.
+    """Return the model called `name`, or without a name the only one that fits.
 
     The state folder must exist.
     """
@@ -63,7 +64,7 @@ def select_model(
 
 @contextmanager
 def open_workspace(settings: Settings) -> Iterator["Workspace"]:
-    """The state folder with its store, which is closed at the end. What the command has created there is private."""
+    """Yield the state folder with its store, which is closed at the end. What the command has created there is private."""
     from online.io.private import make_private
     from online.state.workspace import Workspace
 
@@ -87,7 +88,7 @@ def record_locally(settings: Settings, action: str, model: str, target: str | No
 
 
 def open_snapshots(settings: Settings, model: str | None) -> "Snapshots":
-    """The snapshots of one model, without opening the store."""
+    """Return the snapshots of one model, without opening the store."""
     from online.state.workspace import snapshots_in
 
     return snapshots_in(settings, select_model(settings, model).name)

@@ -50,6 +50,7 @@ def list_versions(
 
 
 def describe_versions(snapshots: "Snapshots") -> list[dict[str, Any]]:
+    """Return the versions of a model for `online versions`."""
     from online.snapshots.manifest import describe_version
 
     live, labels = snapshots.folder.live(), snapshots.labels.names()
@@ -62,6 +63,7 @@ def describe_versions(snapshots: "Snapshots") -> list[dict[str, Any]]:
 
 
 def format_version(version: dict[str, Any]) -> str:
+    """Return a version as one line; `*` marks the live one."""
     from online.models.challenger import describe_records
 
     mark = "*" if version["live"] else " "

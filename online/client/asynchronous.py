@@ -20,7 +20,7 @@ T = TypeVar("T")
 def run_async(
     operation: Callable[Concatenate[Operations, P], Operation[T]],
 ) -> Callable[Concatenate["AsyncClient", P], Coroutine[Any, Any, T]]:
-    """The method of AsyncClient that runs an operation."""
+    """Return the method of AsyncClient that runs an operation."""
 
     @wraps(operation)
     async def method(self: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:

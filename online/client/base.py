@@ -1,4 +1,4 @@
-"""What both clients share: the connection, the caller, and the parser of the event stream."""
+"""The base of both clients: the connection, the caller, and the parser of the event stream."""
 
 import json
 import time
@@ -43,10 +43,12 @@ class BaseClient(Generic[Http]):
 
     @property
     def user(self) -> str | None:
+        """The user on whose behalf requests are made; None for the caller itself."""
         return self._operations.user
 
     @user.setter
     def user(self, user: str | None) -> None:
+        """The user on whose behalf requests are made; None for the caller itself."""
         self._operations.user = user
 
     def _open(self, arguments: dict[str, Any]) -> Http:
@@ -78,17 +80,19 @@ class EventParser:
 
 
 def request_arguments(request: HttpRequest) -> Json:
-    """The arguments of httpx for a request."""
+    """Return the arguments of httpx for a request."""
     timeout = {} if request.timeout_s is None else {"timeout": request.timeout_s}
     body = {"json": request.body} if request.content is None else {"content": request.content}
     return {"method": request.method, "url": request.path, **body, **timeout}
 
 
 def read_response(response: "httpx.Response") -> HttpResponse:
+    """Return a response of httpx as the operations read it."""
     return HttpResponse(response.status_code, response.content, response.headers)
 
 
 def read_failure(error: "httpx.TransportError") -> HttpResponse:
+    """Return a failed attempt; it may be repeated if the request was not sent."""
     import httpx
 
     was_not_sent = isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout))

@@ -58,6 +58,8 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
+    """A wait that the client must make before the next attempt."""
+
     seconds: float
 
 
@@ -149,7 +151,7 @@ class Operations:
         return receipt
 
     def feedback_status(self, feedback_id: str) -> Operation[FeedbackStatus]:
-        """What became of feedback."""
+        """Return what became of feedback."""
         status: FeedbackStatus = yield from self._call("GET", f"/feedback/{quote(feedback_id, safe='')}")
         return status
 
@@ -164,7 +166,7 @@ class Operations:
         return result
 
     def erasure(self, id: str) -> Operation[ErasureStatus]:
-        """How far an erasure is; its signed statement once it is done."""
+        """Return how far an erasure is; its signed statement once it is done."""
         status: ErasureStatus = yield from self._call("GET", f"/v1/erasures/{quote(id, safe='')}", of_model=False)
         return status
 
@@ -184,19 +186,19 @@ class Operations:
                 raise TimeoutError(f"offset {offset} is not learned after {timeout_s} s")
 
     def status(self) -> Operation[ModelStatus]:
-        """The status of the model."""
+        """Return the status of the model."""
         status: ModelStatus = yield from self._call("GET", "")
         return status
 
     def versions(self) -> Operation[list[VersionInfo]]:
-        """The kept versions, newest first."""
+        """Return the kept versions, newest first."""
         versions: list[VersionInfo] = (yield from self._call("GET", "/versions"))["versions"]
         return versions
 
     def export(
         self, version: str | int = "latest", format: str = "onnx", timeout_s: float = EXPORT_S
     ) -> Operation[ExportedFile]:
-        """A version as a file that answers without the service: onnx, onnx-int8, safetensors, executorch or litert; with
+        """Return a version as a file that answers without the service: onnx, onnx-int8, safetensors, executorch or litert; with
         `learner`, a device goes on learning.
 
         version: a number or a label. timeout_s: the first export of a version is computed when it is requested.
@@ -206,7 +208,7 @@ class Operations:
     def export_manifest(
         self, version: str | int = "latest", format: str = "onnx", timeout_s: float = EXPORT_S
     ) -> Operation[Json]:
-        """What the exported file reads and answers, its sha256, and how near its answers are to the served ones."""
+        """Return what the exported file reads and answers, its sha256, and how near its answers are to the served ones."""
         path = f"{version_path(version, '/export/manifest')}?{urlencode({'format': format})}"
         manifest: Json = yield from self._call("GET", path, timeout_s=timeout_s)
         return manifest
@@ -218,7 +220,7 @@ class Operations:
         format: str = "learner",
         timeout_s: float = EXPORT_S,
     ) -> Operation[ExportedFile]:
-        """What turns the exported file of the version `since` into that of another, with
+        """Return what turns the exported file of the version `since` into that of another, with
         `online.models.exchange.deltas.apply_delta`. format: learner or safetensors.
         """
         query = {"from": str(since), "format": format}
@@ -230,7 +232,7 @@ class Operations:
         return result
 
     def replies(self) -> Operation[list[ReplyInfo]]:
-        """The repertoire of a ranker, with retired replies."""
+        """Return the repertoire of a ranker, with retired replies."""
         replies: list[ReplyInfo] = (yield from self._call("GET", "/replies"))["replies"]
         return replies
 
@@ -246,7 +248,7 @@ class Operations:
         return receipt
 
     def classes(self) -> Operation[list[ClassInfo]]:
-        """The classes that a classifier has learned, with retired classes."""
+        """Return the classes that a classifier has learned, with retired classes."""
         classes: list[ClassInfo] = (yield from self._call("GET", "/classes"))["classes"]
         return classes
 
@@ -278,7 +280,7 @@ class Operations:
         return parse_content((yield from self._send(request, is_repeatable)))
 
     def _load(self, path: str, query: Mapping[str, str], timeout_s: float) -> Operation[ExportedFile]:
-        """The file with which the service answers."""
+        """Return the file with which the service answers."""
         url = f"{self.root}{path}?{urlencode(query)}"
         response = yield from self._send(HttpRequest("GET", url, timeout_s=timeout_s))
         if response.failure is not None or response.status != HTTPStatus.OK:
@@ -298,24 +300,25 @@ class Operations:
 
 
 def version_path(version: str | int, rest: str) -> str:
+    """Return the path of a version, by number or label."""
     return f"/versions/{quote(str(version), safe='')}{rest}"
 
 
 def check_list(name: str, value: Sequence[T]) -> list[T]:
-    """The value as a list. Raises ValueError for one text, object or number where a list is meant."""
+    """Return the value as a list. Raises ValueError for one text, object or number where a list is meant."""
     if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
         raise ValueError(f"{name} must be a list, not the {type(value).__name__} {value!r:.60}: write [...] around it")
     return list(value)
 
 
 def compute_pause(attempt: int, retry_after: str | None) -> float:
-    """Seconds before the next attempt: twice as long each time, or as long as the service asks for."""
+    """Return seconds before the next attempt: twice as long each time, or as long as the service asks for."""
     seconds = float(retry_after) if retry_after and retry_after.isdigit() else FIRST_PAUSE_S * 2**attempt
     return min(seconds, LONGEST_PAUSE_S)
 
 
 def parse_content(response: HttpResponse) -> Any:
-    """The JSON of a response.
+    """Return the JSON of a response.
 
     Raises ClientError for an error of the service, or the failure itself.
     """
@@ -331,4 +334,5 @@ def parse_content(response: HttpResponse) -> Any:
 
 
 def raise_error(status: int, message: str) -> NoReturn:
+    """Raise the ClientError of a response."""
     raise ClientError(status, message or f"the service answered with status {status}")

@@ -21,7 +21,7 @@ T = TypeVar("T")
 def run_blocking(
     operation: Callable[Concatenate[Operations, P], Operation[T]],
 ) -> Callable[Concatenate["Client", P], T]:
-    """The method of Client that runs an operation."""
+    """Return the method of Client that runs an operation."""
 
     @wraps(operation)
     def method(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:

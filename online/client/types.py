@@ -20,11 +20,15 @@ class FeedbackDetails(TypedDict):
 
 
 class ReplyRef(TypedDict):
+    """A reply: its id and its text."""
+
     id: str
     text: str
 
 
 class RankedReply(ReplyRef):
+    """A reply with its score."""
+
     score: float
 
 
@@ -136,6 +140,8 @@ class ExportedFile(NamedTuple):
 
 
 class RollbackResult(TypedDict):
+    """The version that is live after a roll back."""
+
     version: str
     learned_until: int
 

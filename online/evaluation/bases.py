@@ -1,4 +1,4 @@
-"""Which answers a figure of a report is of, so that two figures of different answers are not read as a contradiction.
+"""Names the answers on which a figure of a report is based, so that figures of different answers are not read as a contradiction.
 
 judged     all answers that feedback says something about: the accuracy
 known      those of which the right answer is known: the confusion matrix, kappa, probabilities
@@ -15,6 +15,7 @@ MOSTLY_AFFIRMED = (
 
 
 def count_judged(report: ReplayReport) -> int:
+    """Return the number of judged answers."""
     return int(report.figures.get("judged") or 0)
 
 
@@ -25,7 +26,7 @@ def count_known(report: ReplayReport) -> int:
 
 
 def is_by_construction(report: ReplayReport) -> bool:
-    """Whether most known right answers are what was served and got a thumb up: then they are right by construction."""
+    """Return whether most known right answers are what was served and got a thumb up: then they are right by construction."""
     known = count_known(report)
     return bool(known) and report.details.affirmed > MOSTLY_AFFIRMED * known
 
@@ -36,11 +37,12 @@ def find_figure(report: ReplayReport, name: str) -> float | None:
 
 
 def count_with_probabilities(report: ReplayReport) -> int:
+    """Return the number of answers that had a probability."""
     return sum(count for count, _, _ in report.details.reliability)
 
 
 def is_partial(report: ReplayReport, lead: Lead) -> bool:
-    """Whether a baseline is compared on some of the judged answers only."""
+    """Return whether a baseline is compared on some of the judged answers only."""
     return lead.pairs < count_judged(report)
 
 
@@ -54,7 +56,7 @@ def find_smaller_basis(report: ReplayReport, figure: str) -> int | None:
 
 
 def has_known(report: ReplayReport, count: int) -> bool:
-    """Whether the right answer is known for enough of the judged answers to show figures of those alone.
+    """Return whether the right answer is known for enough of the judged answers to show figures of those alone.
 
     count: those that are known. With fewer, the rest are answers that were wrong, and the known ones look too good.
     """

@@ -1,4 +1,4 @@
-"""What a reader of a replay's results must not miss, as reasons: a log that lacks events, examples that were not learned, baselines far ahead.
+"""Warnings about a replay's results, as reasons: a log that lacks events, examples that were not learned, baselines far ahead.
 
 Reports say them in words; a remark is of reasons that are said together.
 """
@@ -21,10 +21,12 @@ MAX_OUTSIDE = 0.01  # share of answers outside the ranges seen from which it is 
 
 
 def warning(code: str, **figures: float | int | str | Reason | None) -> Reason:
+    """Return a reason that needs attention."""
     return Reason(code, "attention", figures)
 
 
 def advice(code: str, **figures: float | int | str | Reason | None) -> Reason:
+    """Return a reason that is advice."""
     return Reason(code, "notice", figures)
 
 
@@ -80,6 +82,7 @@ def warn_of_unused(report: ReplayReport) -> Iterator[Reason]:
 
 
 def count_refused(report: ReplayReport) -> int:
+    """Return the number of refused examples."""
     return sum(report.refused.values())
 
 
@@ -110,6 +113,7 @@ def advise_on_outside(report: ReplayReport, names_options: bool) -> Iterator[Rem
 
 
 def find_outside_remedy(report: ReplayReport) -> Reason:
+    """Return what to do about numbers outside their declared range."""
     options: Mapping[str, object] = report.settings.get("options", {})
     if declared := [f"`{name}`" for name in ("scale", "target_scale") if options.get(name)]:
         return advice("next.outside_declared", names=" / ".join(declared))
@@ -117,6 +121,7 @@ def find_outside_remedy(report: ReplayReport) -> Reason:
 
 
 def describe_lead(model: str, lead: Lead) -> Reason:
+    """Return the warning that a baseline is better."""
     named: Figures = {"model": model, "baseline": warning(f"baseline.{name_baseline(lead)}")}
     if lead.numbers:
         return Reason("warn.far_error", "attention", {**named, "error": lead.model, "other": lead.other})
@@ -126,6 +131,7 @@ def describe_lead(model: str, lead: Lead) -> Reason:
 
 
 def list_remedies(remedies: Sequence[str]) -> Iterator[Reason]:
+    """Yield the advice to try other options, if any are named."""
     if remedies:
         *others, last = remedies
         yield advice("remedy.many", others=", ".join(others), last=last) if others else advice("remedy.one", last=last)

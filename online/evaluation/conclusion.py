@@ -21,6 +21,7 @@ class VerdictText:
 
     @property
     def headline(self) -> str:
+        """The most urgent sentence."""
         return self.warnings[0] if self.warnings else self.sentence
 
     @property
@@ -51,4 +52,5 @@ def word_result(found: ReplayVerdict, words: LanguageWords) -> str:
 
 
 def say_all(remark: Remark, words: LanguageWords) -> str:
+    """Return the sentences of a remark."""
     return " ".join(map(words.say, remark))

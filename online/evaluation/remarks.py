@@ -1,4 +1,4 @@
-"""What a report says of its log and its settings: columns that were left out, and which answers a figure is of."""
+"""Remarks of a report on its log and its settings: columns that were left out, and the answers on which a figure is based."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +19,7 @@ SKIPPED = {NO_TEXTS: "skipped.texts", TOO_LARGE: "skipped.too_large"}
 
 
 def describe_left_out(columns: Sequence[str], words: LanguageWords = IN_ENGLISH) -> str:
+    """Return the sentence that names the columns that were left out."""
     names, more = ", ".join(columns[:MAX_NAMED]), len(columns) - MAX_NAMED
     return words.plural(
         "left_out", len(columns), names=words("and_more", names=names, count=more) if more > 0 else names
@@ -45,6 +46,7 @@ def format_settings(settings: Mapping[str, Any]) -> str:
 
 
 def format_setting(value: Any) -> str:
+    """Return a setting's value as TOML."""
     return (
         f"{{ {format_settings(value)} }}"
         if isinstance(value, dict)

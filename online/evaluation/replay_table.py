@@ -54,6 +54,7 @@ BASELINES = ("served", "frozen", "no_change", "majority", LEARNED_BASELINE, "mea
 
 
 def print_results(played: Sequence[LogResults], console: Console) -> None:
+    """Print the results of all logs."""
     for each in played:
         if len(played) > 1:
             console.print(f"\n{each.log}", style="bold", markup=False)
@@ -61,6 +62,7 @@ def print_results(played: Sequence[LogResults], console: Console) -> None:
 
 
 def print_log_results(results: Sequence[ReplayResult], interrupted: bool, console: Console) -> None:
+    """Print the results of one log: failures, tables, remarks and the verdict."""
     reports = [result.report for result in results if result.report is not None]
     for result in results:
         if result.failure is not None:
@@ -84,6 +86,7 @@ def print_log_results(results: Sequence[ReplayResult], interrupted: bool, consol
 
 
 def print_verdict(verdict: VerdictText, console: Console) -> None:
+    """Print the warnings, the verdict and the advice."""
     console.print()
     for line in verdict.warnings:
         console.print(line, style="yellow", markup=False)
@@ -92,6 +95,7 @@ def print_verdict(verdict: VerdictText, console: Console) -> None:
 
 
 def build_table(reports: Sequence[ReplayReport], columns: Columns, title: str, baselines: bool) -> Table:
+    """Build a table of figures, one row a model, and the baselines if wanted."""
     table = Table("predictor", title=title, title_justify="left")
     table.columns[0].overflow = "fold"
     for key, _ in columns:
@@ -146,6 +150,7 @@ def describe_comparison(result: ReplayResult, champion: str, words: LanguageWord
 
 
 def describe_report(report: ReplayReport, named: bool) -> Iterator[str]:
+    """Yield the remarks on one model."""
     name = f"{report.name}: " if named else ""
     if is_by_construction(report):
         yield f"{name}{IN_ENGLISH('by_construction')}"
@@ -179,6 +184,7 @@ def describe_report(report: ReplayReport, named: bool) -> Iterator[str]:
 
 
 def describe_alarm(alarm: Alarm) -> str:
+    """Return an alarm as one line."""
     place = alarm.label or ("" if alarm.projection is None else f"direction {alarm.projection}")
     change = f"{alarm.before:.3g} -> {alarm.after:.3g}"
     return f"  at {alarm.offset:,}: {alarm.what} {place} {change} since {alarm.since:,}"

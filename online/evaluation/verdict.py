@@ -1,4 +1,4 @@
-"""What the results of a replay mean, as reasons: the verdict, what to be careful about, and what to do next.
+"""The verdict on a replay, as reasons: the result, warnings, and advice.
 
 results --judge_results--> ReplayVerdict   codes and figures: the reports say it in words
 
@@ -98,10 +98,12 @@ def judge_results(
 
 
 def is_of_numbers(report: ReplayReport) -> bool:
+    """Return whether a model predicts numbers."""
     return "mae" in report.figures
 
 
 def find_best(reports: Sequence[ReplayReport]) -> ReplayReport:
+    """Return the report with the smallest error or the highest accuracy."""
     if is_of_numbers(reports[0]):
         return min(reports, key=lambda report: report.figures["mae"] or 0.0)
     return max(reports, key=lambda report: report.figures["accuracy"] or 0.0)
@@ -128,6 +130,7 @@ def find_interval(report: ReplayReport) -> tuple[float, float]:
 
 
 def percent(share: float | None) -> float:
+    """Return a share in percent."""
     return 100 * (share or 0.0)
 
 
@@ -223,6 +226,7 @@ def list_guessers(leads: Sequence[Lead]) -> list[Lead]:
 
 
 def describe_guesser(lead: Lead) -> Reason:
+    """Return the reason that names a baseline."""
     return advice(f"guesser.{name_baseline(lead)}")
 
 
@@ -230,6 +234,7 @@ def describe_guesser(lead: Lead) -> Reason:
 
 
 def warn_of_few(report: ReplayReport, interrupted: bool) -> Iterator[Reason]:
+    """Yield a warning if the replay was interrupted or judged few answers."""
     judged = int(report.figures["judged"] or 0)
     if interrupted:
         yield Reason("warn.interrupted", "unknown")
@@ -274,6 +279,7 @@ def list_blind(report: ReplayReport) -> list[Lead]:
 
 
 def describe_unbeaten(count: int, best: ReplayReport, lead: Lead) -> Reason:
+    """Return the warning that no model beats a baseline."""
     guesser = advice(f"than_guesser.{name_baseline(lead)}")
     if lead.numbers:
         return warning("warn.none_nearer", count=count, guesser=guesser, error=lead.other)
@@ -285,6 +291,7 @@ def describe_unbeaten(count: int, best: ReplayReport, lead: Lead) -> Reason:
 
 
 def describe_fall(name: str, noticed: NoticedFall) -> Remark:
+    """Return the remark on a fall of accuracy, and whether it has recovered."""
     past, fall = noticed.past, noticed.past.fall
     shares = {"before": percent(fall.before.mean), "after": percent(fall.after.mean)}
     now = percent(past.now.mean)
@@ -329,12 +336,14 @@ def find_advised(results: Sequence[ReplayResult], best: ReplayReport) -> ReplayR
 
 
 def advise_to_collect(best: ReplayReport) -> Iterator[Reason]:
+    """Yield the advice to collect more feedback."""
     judged = int(best.figures["judged"] or 0)
     if judged < MIN_JUDGED:
         yield advice("next.collect", count=MIN_JUDGED - judged)
 
 
 def advise_on_guesser(best: ReplayReport, is_unbeaten: bool, names_options: bool) -> Iterator[Reason]:
+    """Yield the advice for a model that does not beat a baseline."""
     if best.remedies and names_options:
         yield from list_remedies(best.remedies)
     elif best.remedies or is_unbeaten:
@@ -342,6 +351,7 @@ def advise_on_guesser(best: ReplayReport, is_unbeaten: bool, names_options: bool
 
 
 def advise_on_fall(best: ReplayReport, noticed: NoticedFall | None) -> Iterator[Remark]:
+    """Yield the advice for a model whose answers became worse."""
     if noticed is None:
         return
     past, begin = noticed.past, noticed.past.fall.begin
@@ -356,6 +366,7 @@ def advise_on_fall(best: ReplayReport, noticed: NoticedFall | None) -> Iterator[
 
 
 def advise_on_choice(results: Sequence[ReplayResult], best: ReplayReport) -> Iterator[Reason]:
+    """Yield the advice to use a rival, if one is better than the champion."""
     found = find_rival(results, best)
     if found is None:
         return
@@ -383,6 +394,7 @@ def count_needed(comparison: dict[str, Any], gain: float) -> int | None:
 
 
 def advise_on_details(best: ReplayReport) -> Iterator[Reason]:
+    """Yield advice from the details: classes that are confused, thresholds, calibration."""
     figures, confusion = best.figures, best.details.confusion
     majority = figures.get("majority_accuracy")
     if is_by_construction(best):
@@ -399,6 +411,7 @@ def advise_on_details(best: ReplayReport) -> Iterator[Reason]:
 
 
 def is_frequent(pair: ConfusedPair) -> bool:
+    """Return whether a confusion is frequent enough to be named."""
     return pair.count >= 5 and pair.count >= FREQUENT_CONFUSION * pair.of
 
 

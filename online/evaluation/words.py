@@ -33,6 +33,7 @@ class NumberFormatter(Formatter):
         self.language = language
 
     def format_field(self, value: Any, format_spec: str) -> str:
+        """Format a number as the language writes it, or choose between singular and plural (`!one|many`)."""
         if "|" in format_spec:
             one, _, many = format_spec.removeprefix("!").partition("|")
             noun = one if value == 1 else many
@@ -90,6 +91,7 @@ class LanguageWords:
         raise AssertionError(seconds)
 
     def moment(self, at: datetime) -> str:
+        """Return an instant as the language writes it."""
         return at.strftime(MOMENTS[self.language])
 
 

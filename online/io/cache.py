@@ -1,9 +1,9 @@
-"""Where files are kept that can be downloaded or computed again."""
+"""The folder of files that can be downloaded or computed again."""
 
 import os
 from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """The folder for files that can be downloaded or computed again."""
+    """Return the folder for files that can be downloaded or computed again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "online"

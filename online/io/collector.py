@@ -1,4 +1,4 @@
-"""How often Python's collector of cycles looks at the objects of a process."""
+"""Tunes Python's cyclic garbage collector for a long-running process."""
 
 import gc
 

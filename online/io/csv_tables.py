@@ -46,9 +46,11 @@ class CsvTable:
     styles: Mapping[str, Style] = field(default_factory=dict)
 
     def style_of(self, name: str) -> Style:
+        """Return how the cells of a column are written."""
         return self.styles.get(name, "number")
 
     def names_of(self, style: Style) -> list[str]:
+        """Return the columns that are written in this style."""
         return [name for name in self.names if self.style_of(name) == style]
 
     def with_texts(self, names: Sequence[str]) -> "CsvTable":
@@ -115,6 +117,7 @@ def rate_delimiter(lines: Sequence[str], delimiter: str, label: str, limits: Rea
 
 
 def read_header(table: CsvTable) -> list[str]:
+    """Return the names in the header of a table."""
     with open_text(table.path, table.limits) as (file, _):
         for _ in range(table.header_line - 1):
             next(file, "")
@@ -151,6 +154,7 @@ def set_cell_limit(limits: ReadLimits) -> None:
 
 
 def create_reader(table: CsvTable, file: IO[str]) -> "csv._reader":  # type: ignore[name-defined]
+    """Return a csv reader for the cells of a table."""
     set_cell_limit(table.limits)
     return csv.reader(file, delimiter=table.delimiter, skipinitialspace=True, strict=True)
 
@@ -169,6 +173,7 @@ class StyleSurvey:
     has_both: bool = False  # 1.234,5
 
     def add(self, cell: str) -> None:
+        """Count what one suspicious cell shows about the style of its column."""
         if "," not in cell:
             self.has_leading_zero |= LEADING_ZERO.match(cell) is not None and parse_number_text(cell) is not None
             return
@@ -179,6 +184,7 @@ class StyleSurvey:
         self.has_both |= is_decimal and "." in cell
 
     def style(self, delimiter: str) -> Style:
+        """Return the style that the cells of the column show."""
         if self.has_leading_zero:
             return "text"
         if not self.commas:
@@ -241,6 +247,7 @@ def parse_rows(table: CsvTable, file: IO[str]) -> Iterator[tuple[list[str], int]
 
 
 def build_row(table: CsvTable, row: Sequence[str], line: int) -> CsvRow | CsvFault:
+    """Return the row as a mapping, or why it cannot be used."""
     if len(row) != len(table.names):
         more = len(row) > len(table.names)
         cause = f"has {'more' if more else 'fewer'} cells than the header names ({len(row)}, not {len(table.names)})"

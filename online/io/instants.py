@@ -49,6 +49,7 @@ def parse_instant(value: Any) -> tuple[float, str]:
 
 
 def parse_instant_number(number: float) -> tuple[float, str]:
+    """Return a number as seconds since 1970, with the unit in which it was read. Raises ValueError if it is no instant."""
     if math.isfinite(number):
         if (day := find_day(number)) is not None:
             return datetime.combine(day, time(), UTC).timestamp(), "dates"

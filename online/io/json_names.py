@@ -15,7 +15,7 @@ def find_name_given_twice(text: bytes, value: Any) -> str:
 
 
 def are_names_single(text: bytes, values: Iterable[Any]) -> bool:
-    """Whether the objects of a text have as many names as the text shows. If not, a text in it may hold what looks like one."""
+    """Return whether the objects of a text have as many names as the text shows. If not, a text in it may hold what looks like one."""
     return len(NAMES.findall(text)) == sum(map(count_names, values))
 
 
@@ -27,6 +27,7 @@ def count_names(value: Any) -> int:
 
 
 def parse_for_names(text: bytes) -> str:
+    """Return a name that an object of the JSON has twice; "" if there is none."""
     twice = list[str]()
 
     def check(pairs: list[tuple[str, Any]]) -> None:

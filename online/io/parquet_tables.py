@@ -27,7 +27,7 @@ Convert = Callable[[Any], list[Any]]  # an Arrow array -> its values
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether a file begins as Parquet does, whatever its name. Not so for a folder."""
+    """Return whether a file begins as Parquet does, whatever its name. Not so for a folder."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -89,6 +89,7 @@ def read_parquet_rows(
 
 
 def read_batch(path: Path, batch: Any, without: Collection[str]) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of a batch of Parquet without these columns."""
     import pyarrow
 
     table = flatten(pyarrow.Table.from_batches([batch]))
@@ -135,10 +136,12 @@ def find_conversion(of: Any) -> Convert | None:
 
 
 def fail(array: Any) -> list[Any]:
+    """Refuse a column. Raises ValueError."""
     raise ValueError
 
 
 def to_values(array: Any) -> list[Any]:
+    """Return the values of a column as Python objects."""
     values: list[Any] = array.to_pylist()
     return values
 
@@ -164,6 +167,7 @@ def find_time_conversion(of: Any) -> Convert | None:
 
 
 def read_ticks(array: Any) -> list[int | None]:
+    """Return the integers behind a column of times."""
     import pyarrow
 
     whole = pyarrow.int32() if array.type.bit_width == 32 else pyarrow.int64()
@@ -188,14 +192,17 @@ def render_time(ticks: int, unit: str) -> str | float:
 
 
 def drop_nan(value: float | None) -> float | None:
+    """Return a number, with NaN as None."""
     return None if value is None or math.isnan(value) else float(value)
 
 
 def read_decimal(value: Any) -> int | float:
+    """Return a decimal as an int if it is whole, else as a float."""
     return int(value) if value == value.to_integral_value() else float(value)
 
 
 def is_list_of_numbers(of: Any) -> bool:
+    """Return whether a column holds lists of numbers."""
     from pyarrow import types
 
     is_list = types.is_list(of) or types.is_large_list(of) or types.is_fixed_size_list(of)
@@ -206,10 +213,12 @@ def is_list_of_numbers(of: Any) -> bool:
 
 
 def read_lists(array: Any) -> list[Any]:
+    """Return the lists of numbers of a column."""
     return [None if values is None else [*map(to_number, values)] for values in array.to_pylist()]
 
 
 def to_number(value: float | None) -> float | None:
+    """Return a number as a float."""
     return None if value is None else float(value)
 
 

@@ -40,6 +40,7 @@ class ReadLimits:
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
+        """Return the limits of the settings."""
         return cls(settings.max_line_bytes, settings.max_unpacked_bytes, settings.max_unpacked_ratio)
 
     def check_line(self, path: Path, line_bytes: int) -> None:
@@ -111,6 +112,7 @@ def check_file(path: Path, limits: ReadLimits) -> None:
 
 
 def decompress(raw: IO[bytes], suffix: str) -> Any:
+    """Return a reader of the unpacked bytes."""
     if suffix == ".gz":
         return gzip.GzipFile(fileobj=raw)
     if suffix == ".zst":
@@ -138,9 +140,11 @@ class BoundedReader(io.RawIOBase):
         self.unpacked_bytes = self.line_bytes = 0
 
     def readable(self) -> bool:
+        """Return True, as io.RawIOBase requires."""
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Read into the buffer. Raises BadInput beyond a limit."""
         data = self.source.read(len(buffer))
         buffer[: len(data)] = data
         self.unpacked_bytes += len(data)
@@ -160,9 +164,11 @@ class ZstdReader(io.RawIOBase):
         self.frame: Any = None
 
     def readable(self) -> bool:
+        """Return True, as io.RawIOBase requires."""
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Read unpacked bytes into the buffer."""
         while not self.ready:
             data = self.raw.read(ZSTD_PIECE_BYTES)
             if not data:

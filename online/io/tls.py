@@ -7,7 +7,7 @@ from online.errors import SetupError
 
 
 def create_tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """What a server needs to speak TLS 1.2 or newer.
+    """Return what a server needs to speak TLS 1.2 or newer.
 
     certificate: PEM, with the certificates that lead to a known authority after it. key: PEM, without a passphrase.
     Raises SetupError.
@@ -25,6 +25,7 @@ def create_tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 def describe(error: OSError | ValueError) -> str:
+    """Return the reason of a TLS error in lower case."""
     if isinstance(error, ssl.SSLError):
         return (error.reason or "not PEM").lower().replace("_", " ")
     if isinstance(error, OSError) and error.strerror:

@@ -51,6 +51,7 @@ class Wakeup:
                 os.close(end)
 
     def listen(self) -> "Listener":
+        """Return a listener, which must be closed."""
         return Listener(self.folder)
 
 
@@ -65,6 +66,7 @@ class Listener:
         os.rename(aside, self.path)  # `notify` sees it only once it is open
 
     def fileno(self) -> int:
+        """Return the descriptor that becomes readable with a wake-up."""
         return self._end
 
     def clear(self) -> None:
@@ -83,5 +85,6 @@ class Listener:
         return bool(ready)
 
     def close(self) -> None:
+        """Stop listening."""
         self.path.unlink(missing_ok=True)
         os.close(self._end)

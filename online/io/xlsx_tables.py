@@ -125,6 +125,7 @@ def check_kind(data: bytes) -> None:
 
 @contextmanager
 def refuse_damage() -> Iterator[None]:
+    """Turn whatever a damaged workbook raises inside the block into BadInput."""
     try:
         yield
     except OnlineError:
@@ -138,6 +139,7 @@ def refuse_damage() -> Iterator[None]:
 
 
 def open_sheets(data: bytes, limits: WorkbookLimits) -> list[Any]:
+    """Open the sheets of a workbook within its limits."""
     check_package(data, limits)
     workbook = load_workbook(BytesIO(data), read_only=True, data_only=True, keep_links=False)
     return list(workbook.worksheets)
@@ -193,6 +195,7 @@ def read_layout(sheet: Any, limits: WorkbookLimits) -> SheetLayout:
 
 
 def check_size(title: str, row: int, column: int, cells: int, limits: WorkbookLimits) -> None:
+    """Raise BadInput for a sheet beyond the limits."""
     if row > LAST_ROW or column > LAST_COLUMN:
         raise BadInput(f"the sheet {title!r} has a row {row:,} or a column {column:,}, which Excel does not have")
     if cells > limits.cells:
@@ -237,6 +240,7 @@ def read_header(rows: Sequence[tuple[int, dict[int, Cell]]]) -> tuple[str, ...]:
 
 
 def describe_header(names: Sequence[str]) -> str:
+    """Return the names of a header for an error, shortened."""
     return repr(", ".join(names)[:80]) if names else "nothing"
 
 
@@ -281,6 +285,7 @@ def read_cell(cell: Any) -> Cell | None:
 
 
 def show_instant(value: datetime | date | time | timedelta) -> str:
+    """Return a date or time as ISO 8601, without a midnight that the sheet only implies."""
     if isinstance(value, datetime):
         value = value.date() if value.time() == time() else value
     if isinstance(value, datetime):

@@ -195,6 +195,7 @@ class Bases:
 
     @property
     def is_busy(self) -> bool:
+        """Whether a base is being built and may go on."""
         building = self.building
         return building is not None and building.room > 0 and not building.is_waiting
 

@@ -146,9 +146,11 @@ class Adwin:
         return None
 
     def numbers(self) -> list[Any]:
+        """Return the state as JSON values."""
         return [self.count, self.buckets]
 
     def restore(self, numbers: list[Any]) -> None:
+        """Adopt what `numbers` returned."""
         self.count, buckets = numbers
         self.levels = [[] for _ in range(1 + max((level for level, _, _ in buckets), default=0))]
         for level, ones, offset in buckets:
@@ -204,10 +206,12 @@ class Cusum:
         return ChangePoint(self.since, max(0.0, before), self.wrong_since / self.count_since, self.count_since)
 
     def numbers(self) -> list[Any]:
+        """Return the state as JSON values."""
         excursion = [self.sum, self.since, self.wrong_since, self.count_since]
         return [*excursion, self.count, self.ones, sorted([label, *seen] for label, seen in self.seen.items())]
 
     def restore(self, numbers: list[Any]) -> None:
+        """Adopt what `numbers` returned."""
         self.sum, self.since, self.wrong_since, self.count_since, self.count, self.ones, seen = numbers
         self.seen = {label: [count, ones] for label, count, ones in seen}
 
@@ -280,6 +284,7 @@ class Kswin:
         return furthest, float(distances[furthest]), ChangePoint(self.offsets[0], before, after, RECENT)
 
     def tensors(self) -> Tensors:
+        """Return the state as tensors."""
         return {
             "count": np.array([self.count], np.int64),
             "offsets": np.array(self.offsets, np.int64),
@@ -287,6 +292,7 @@ class Kswin:
         }
 
     def restore(self, tensors: Tensors) -> None:
+        """Adopt what `tensors` returned."""
         self.count = int(tensors["count"][0])
         self.offsets.clear()
         self.offsets.extend(tensors["offsets"].tolist())

@@ -80,16 +80,18 @@ class NumberLosses:
         return loss
 
     def is_drift(self, change: ChangePoint, offset: int) -> bool:
-        """Whether a change of the losses, found at `offset`, is a rise of the errors that was not reported yet."""
+        """Return whether a change of the losses, found at `offset`, is a rise of the errors that was not reported yet."""
         if change.after <= LEAST_RISE * NOMINAL or change.since <= self.reported:
             return False
         self.reported = offset
         return True
 
     def numbers(self) -> list[Any]:
+        """Return the state as JSON values."""
         return [self.first, self.threshold, self.reported]
 
     def restore(self, numbers: list[Any]) -> None:
+        """Adopt what `numbers` returned."""
         self.first, self.threshold, self.reported = numbers
 
 
@@ -142,7 +144,7 @@ class DriftMonitor:
         self.raised = [*self.raised, alarm][-ALARMS_KEPT:]
 
     def begins_change(self, alarm: Alarm) -> bool:
-        """Whether an alarm that was just raised is the first of its change."""
+        """Return whether an alarm that was just raised is the first of its change."""
         return alarm in self.alarms
 
     def _observe_losses(self, entries: Sequence[Entry]) -> Iterator[tuple[int, Alarm]]:
@@ -215,6 +217,7 @@ class DriftMonitor:
     # state
 
     def part(self) -> StatePart:
+        """Return the detectors' state as a part of a snapshot."""
         meta: dict[str, Any] = {
             "losses": self.losses.numbers(),
             "classes": [[label, adwin.numbers()] for label, adwin in sorted(self.classes.items())],
@@ -229,6 +232,7 @@ class DriftMonitor:
         return StatePart({"meta": pack_json(meta), **tensors}, serving=False)
 
     def restore(self, part: StatePart) -> None:
+        """Adopt what `part` returned."""
         meta = unpack_json(part.tensors["meta"])
         self.losses.restore(meta["losses"])
         if self.numbers is not None:

@@ -18,6 +18,7 @@ class FeedbackCounts:
     right: int = 0
 
     def add(self, event: Event) -> None:
+        """Count an event that was learned."""
         self.events += 1
         if event.choice is not None and event.kind in ("label", "correction", "reward"):
             self.rated += 1
@@ -29,6 +30,6 @@ class FeedbackCounts:
         self.events, self.rated, self.right = (int(metrics.get(name, 0)) for name in ("events", "rated", "right"))
 
     def as_metrics(self) -> dict[str, float]:
-        """The inverse of `load`."""
+        """Return the inverse of `load`."""
         metrics: dict[str, float] = {"events": self.events, "rated": self.rated}
         return {**metrics, "right": self.right} if self.counts_right else metrics

@@ -44,6 +44,7 @@ class GoldenQuestion:
     question: str
 
     def is_answered_by(self, answer: Answer) -> bool:
+        """Return whether the answer is one of those expected."""
         text = next((candidate.text for candidate in answer.candidates if candidate.id == answer.choice), None)
         return answer.choice is not None and self.answer in (answer.choice, text)
 
@@ -95,7 +96,7 @@ class Gate:
 
 
 def has_no_answer(answer: Answer) -> bool:
-    """Whether a model computed no finite number for an input.
+    """Return whether a model computed no finite number for an input.
 
     For some inputs that is sound: a part of it, such as the scaler of a class that is new, has not seen their features yet.
     """

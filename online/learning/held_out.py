@@ -63,6 +63,7 @@ class HeldOutSet:
                 self._add(HeldOutExample(entry.offset, event.features, event.label, event.holder))
 
     def drop(self, offset: int) -> None:
+        """Remove the example of an event that was retracted."""
         self._filter(lambda item: item.offset != offset)
 
     def drop_before(self, offset: int) -> None:
@@ -70,7 +71,7 @@ class HeldOutSet:
         self._filter(lambda item: item.offset >= offset)
 
     def without(self, holder: int) -> "HeldOutSet":
-        """The examples of all others. holder: as in `Event`; 0, which stands for all who are trusted, leaves out none."""
+        """Return the examples of all others. holder: as in `Event`; 0, which stands for all who are trusted, leaves out none."""
         others = HeldOutSet()
         for item in self:
             if not holder or item.holder != holder:
@@ -111,6 +112,7 @@ class HeldOutSet:
     # state
 
     def part(self) -> StatePart:
+        """Return the examples as a part of a snapshot."""
         items = list(self)
         meta = [
             [item.offset, len(item.features), item.label, *([item.holder] if item.holder else [])] for item in items
@@ -119,6 +121,7 @@ class HeldOutSet:
         return StatePart({"meta": pack_json(meta), "features": features}, serving=False)
 
     def restore(self, part: StatePart) -> None:
+        """Adopt what `part` returned."""
         self.items, self.by_label = {}, {}
         start, features = 0, part.tensors["features"].tobytes()
         for offset, length, label, *holder in unpack_json(part.tensors["meta"]):

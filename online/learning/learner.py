@@ -137,6 +137,7 @@ class RelearningRun:
         return max(0, min(RELEARNED_PAGE, until - self.training.learned_until))
 
     def learn(self, entries: Sequence[Entry]) -> None:
+        """Learn further entries, and count them."""
         self.training.apply(entries)
         for entry in entries:
             self._count(entry)
@@ -163,6 +164,7 @@ class RefusalLog:
         self.reported_at: float | None = None
 
     def add(self, offset: int, reason: str) -> None:
+        """Count a refused event; its reason is kept without its values."""
         if not self.offsets:
             self.began_at, self.reason = self.clock(), reason
         self.offsets.append(offset)
@@ -290,6 +292,7 @@ class Learner:
 
     @property
     def is_silent(self) -> bool:
+        """Whether alarms are not recorded: their events were observed before."""
         return self.training.learned_until < self.silent_until
 
     def resume(self) -> None:
@@ -366,7 +369,7 @@ class Learner:
             self.catch_up.note_learned(count, is_merged)
 
     def _find_wait_ms(self) -> float:
-        """The longest wait for the next entry: until a publication is due, if one is pending."""
+        """Return the longest wait for the next entry: until a publication is due, if one is pending."""
         if self.relearning is not None and self.relearning.find_room(self.training.learned_until):
             return 0.0
         if self.bases.is_busy:
@@ -562,6 +565,7 @@ class Learner:
 
 
 def describe_loss(alarm: Alarm) -> str:
+    """Return the sentence that explains an alarm of rising losses."""
     return (
         f"{100 * alarm.after:.0f} % of the last {alarm.window} answers were wrong; "
         f"up to event {alarm.since} it was {100 * alarm.before:.0f} %"

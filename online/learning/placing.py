@@ -1,4 +1,4 @@
-"""Where each model is learned: the devices of its placement, and the memory that the learner may take there.
+"""Places the learning of each model on devices, within the memory that the learner may take there.
 
     [[models]] placement.learn_on, or the setting `device` --place_models--> LearnerPlaces: model -> "cuda:1"
 
@@ -38,7 +38,7 @@ def place_models(settings: Settings, models: Sequence[ModelSettings], devices: D
 
 
 def place_model(settings: Settings, model: ModelSettings, devices: Devices) -> str:
-    """The devices of one model, joined: a single one, unless its kind can be spread over several."""
+    """Return the devices of one model, joined: a single one, unless its kind can be spread over several."""
     own = model.placement.learn_on
     where = f"model {model.name!r}, placement.learn_on" if own else "device"
     found = find_devices(own or (settings.device,), devices, where)
@@ -46,7 +46,7 @@ def place_model(settings: Settings, model: ModelSettings, devices: Devices) -> s
 
 
 def find_member_devices(model: ModelSettings, devices: Devices) -> tuple[str, ...]:
-    """The devices that the members of an ensemble name. Raises SetupError for one that does not exist."""
+    """Return the devices that the members of an ensemble name. Raises SetupError for one that does not exist."""
     return find_devices([*name_member_devices(model.options)], devices, f"model {model.name!r}, option 'members'")
 
 

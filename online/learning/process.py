@@ -71,7 +71,7 @@ def report(reporter: DeviceReporter, board: ShareBoard | None) -> None:
 
 
 def describe_places(places: LearnerPlaces) -> str:
-    """The devices of all models: one name if all learn on the same."""
+    """Return the devices of all models: one name if all learn on the same."""
     names = {*places.of_model.values()}
     return names.pop() if len(names) == 1 else " ".join(f"{model}:{name}" for model, name in places.of_model.items())
 

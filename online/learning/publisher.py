@@ -108,7 +108,7 @@ class Publisher:
         return None
 
     def _is_durable_due(self) -> bool:
-        """A state that is slow to write is written less often, so that most of the time is left for learning."""
+        """Return a state that is slow to write is written less often, so that most of the time is left for learning."""
         if self.disk_write is not None:
             return False
         rest_s = REST_RATIO * self.durable_cost_s if self.durable_cost_s > SLOW_S else 0.0

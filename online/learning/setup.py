@@ -1,4 +1,4 @@
-"""How a learner learns and publishes, apart from its model, its log and its snapshots."""
+"""The settings of learning and publishing, apart from the model, its log and its snapshots."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -85,7 +85,7 @@ class TrainingState:
         self.monitor = DriftMonitor(self.kind, self.options)
 
     def create_model(self) -> Model:
-        """A model that has learned nothing."""
+        """Return a model that has learned nothing."""
         return self.wrap(create(self.kind, self.options, self.device))
 
     def apply(self, entries: Sequence[Entry]) -> None:
@@ -174,7 +174,7 @@ class TrainingState:
             self.refuse(entry.offset, f"with these sums the model would answer worse: {reason}")
 
     def _assess(self, holder: int) -> AssessedVersion:
-        """What the model answers to the held-out feedback of others and to golden questions now, as the gate asks."""
+        """Return what the model answers to the held-out feedback of others and to golden questions now, as the gate asks."""
         assessed = AssessedVersion(0, self.model)
         assessed.assess(self.held_out.without(holder), self.golden_questions)
         return assessed
@@ -243,6 +243,7 @@ class TrainingState:
         self.model.restore({name: part for name, part in state.items() if name not in OWN_PARTS})
 
     def restore(self, state: State) -> None:
+        """Adopt a state: the model, the detectors and the held-out feedback."""
         self.restore_model(state)
         detectors, held_out = (state.get(name) for name in OWN_PARTS)
         if detectors is not None and self.drift != "off":

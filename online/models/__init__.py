@@ -1,4 +1,4 @@
-"""What can learn: the Model contract, and the table of kinds. Imports no kind until one is created."""
+"""Models that learn online: the Model contract, and the table of kinds. Imports no kind until one is created."""
 
 from online.models.contract import (
     LARGEST_NUMBER,

@@ -37,7 +37,7 @@ class Bets:
     wealth: list[float] = field(default_factory=lambda: [1.0] * len(STAKES))
 
     def bet(self, gain: int) -> float:
-        """The mean wealth after another example. gain: 1 if it alone was right, -1 if it alone was wrong."""
+        """Return the mean wealth after another example. gain: 1 if it alone was right, -1 if it alone was wrong."""
         pairs = zip(self.wealth, FACTORS[gain], strict=True)
         self.wealth = [wealth * factor if wealth > 1.0 else factor for wealth, factor in pairs]
         return self.mean

@@ -43,6 +43,7 @@ class ModelRecord(Bets):
     error: float = 0.0
 
     def add(self, error: float) -> None:
+        """Count a scored example. error: infinite without an answer."""
         self.seen += 1
         if error < math.inf:
             self.answered += 1
@@ -73,10 +74,11 @@ class ChampionChallenger:
         return not self.missed and all(model.subtracts for model in self.models.values())
 
     def feature_epoch(self) -> str:
-        """Both epochs, if the two models read their inputs differently."""
+        """Return both epochs, if the two models read their inputs differently."""
         return "+".join(dict.fromkeys(model.feature_epoch() for model in self.models.values()))
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        """Answer each input; the model does not change."""
         return self.models[self.served].predict(inputs, keys)
 
     # learn
@@ -95,6 +97,7 @@ class ChampionChallenger:
             self.missed += teach_all(self.models[CHALLENGER], run)
 
     def check(self, examples: Sequence[Example]) -> None:
+        """Raise BadExample for an example that this kind cannot learn."""
         self.models[CHAMPION].check(examples)
 
     def _scores(self, example: Example) -> bool:
@@ -112,24 +115,26 @@ class ChampionChallenger:
                 record.begin_again()
 
     def _error(self, model: Model, example: Example) -> float:
-        """The model's error: 0 or 1; for numbers the distance, or infinity without an answer."""
+        """Return the model's error: 0 or 1; for numbers the distance, or infinity without an answer."""
         choice = model.predict([example.features])[0].choice
         if not self.predicts_numbers:
             return float(choice != example.label)
         return math.inf if choice is None else abs(parse_number(choice) - parse_number(example.label))
 
     def unlearn(self, examples: Sequence[Example]) -> None:
+        """Remove the examples from both models."""
         for model in self.models.values():
             model.unlearn(examples)
 
     def drifted(self, label: str | None, since: int) -> None:
+        """Pass an alarm of drift to both models."""
         for model in self.models.values():
             model.drifted(label, since)
 
     # state
 
     def facts(self) -> Mapping[str, float]:
-        """The served model's facts, both models' percentage right (or mean error), and which is served."""
+        """Return the served model's facts, both models' percentage right (or mean error), and which is served."""
         facts = dict(self.models[self.served].facts())
         for name, record in self.records.items():
             if self.predicts_numbers:
@@ -144,10 +149,11 @@ class ChampionChallenger:
         return hashlib.sha256(" ".join(model.fingerprint() for model in self.models.values()).encode()).hexdigest()
 
     def probes(self) -> list[tuple[bytes, str | None]]:
+        """Return inputs that the gate predicts before a version goes live, each with the expected choice or None."""
         return self.models[self.served].probes()
 
     def state(self, serving_only: bool = False) -> State:
-        """Each model's parts under its name; prediction needs only those of the served one."""
+        """Return each model's parts under its name; prediction needs only those of the served one."""
         records = {name: asdict(record) for name, record in self.records.items()}
         table = {"served": self.served, "records": records, "missed": self.missed}
         parts = {TABLE: StatePart({"table": pack_json(table)}, serving=True)}
@@ -157,6 +163,7 @@ class ChampionChallenger:
         return parts
 
     def restore(self, state: State) -> None:
+        """Adopt a state that `state` returned."""
         table = unpack_json(state[TABLE].tensors["table"])
         self.served, self.missed = table["served"], table["missed"]
         self.records = {name: ModelRecord(**table["records"][name]) for name in self.records}
@@ -167,12 +174,12 @@ class ChampionChallenger:
 
 
 def served_member(model: Model) -> Model:
-    """The model that answers: the served member of a pair, or the model itself."""
+    """Return the model that answers: the served member of a pair, or the model itself."""
     return model.models[model.served] if isinstance(model, ChampionChallenger) else model
 
 
 def describe_records(facts: Mapping[str, float]) -> str:
-    """The figures of both models in one line, from a version's metrics; "" without a challenger."""
+    """Return the figures of both models in one line, from a version's metrics; "" without a challenger."""
     challenged = facts.get(f"{CHALLENGER}_served")
     figures = list[str]()
     for name, served in ((CHAMPION, not challenged), (CHALLENGER, challenged)) if challenged is not None else ():

@@ -91,6 +91,7 @@ class Classifier:
         return self.windows.compute_mean_sums(self.statistics)
 
     def feature_epoch(self) -> str:
+        """Return the name of the features that the model reads."""
         return self.inputs.epoch()
 
     def _new_head(self, octave: float | None = None) -> Head:
@@ -117,6 +118,7 @@ class Classifier:
     # predict
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        """Answer each input; the model does not change."""
         solution = self._solved() if self._knows_anything else None
         if solution is None or not solution.weights.active.any():
             return [Answer(None, ()) for _ in inputs]
@@ -127,7 +129,7 @@ class Classifier:
         return [self._answer(*each) for each in ranked]
 
     def choose(self, inputs: Sequence[bytes]) -> list[str | None]:
-        """The choices of `predict`."""
+        """Return the choices of `predict`."""
         solution = self._solved() if self._knows_anything else None
         if solution is None or not solution.weights.active.any():
             return [None for _ in inputs]
@@ -137,7 +139,7 @@ class Classifier:
         return [None if abstains else labels[place] for place, abstains in best]
 
     def _judge(self, solution: SolvedHead, inputs: Sequence[bytes]) -> tuple[Judgement, NDArray[np.float64]]:
-        """The judgement, and sort keys [B, C]: the likelier an active class, the lower its key; others come last."""
+        """Return the judgement, and sort keys [B, C]: the likelier an active class, the lower its key; others come last."""
         abstains, active_C = self.options["abstain_below"] > 0, solution.weights.active
         judged = solution.judge(self._features(inputs), with_confidence=abstains)
         return judged, -judged.chances if active_C.all() else np.where(active_C, -judged.chances, 1.0)
@@ -165,7 +167,7 @@ class Classifier:
         return self._solution
 
     def _solved_from_sums(self) -> SolvedHead:
-        """What is published. It answers from now on, too, so that this process answers like a server."""
+        """Return what is published. It answers from now on, too, so that this process answers like a server."""
         if self._published is None:
             self._refit_warm_up()
             recent = self.adaptation.recent
@@ -185,6 +187,7 @@ class Classifier:
     # learn
 
     def learn(self, examples: Sequence[Example]) -> None:
+        """Learn the examples in order, all or none of them. Raises BadExample."""
         self.check(examples)
         self._forget_solution()
         for is_contribution, run in groupby(examples, lambda example: example.kind == "sums"):
@@ -244,14 +247,14 @@ class Classifier:
             self.adaptation.merge(sums, example.offset, self.head, times)
 
     def write_contribution(self, sums: ExactStatistics | None = None) -> bytes:
-        """The file of all sums, which a model with the same options takes as an example of the kind `sums`.
+        """Return the file of all sums, which a model with the same options takes as an example of the kind `sums`.
 
         sums: others of the same features, in place of its own.
         """
         return write_sums(self.statistics if sums is None else sums, self.describe_features())
 
     def describe_features(self) -> dict[str, Any]:
-        """How inputs become features: equal for models whose sums may be added."""
+        """Return how inputs become features: equal for models whose sums may be added."""
         projection, is_vector = self.head.projection, self.inputs.kind == "vector"
         columns = {"columns": self.inputs.mapping()["columns"]} if is_vector else {}
         drawn = {"seed": self.options["seed"]} if projection.width else {}
@@ -275,10 +278,12 @@ class Classifier:
 
     @property
     def is_summing(self) -> bool:
+        """Whether learning only adds to sums, so that others may sum: scales are fixed, and nothing expires or is compared."""
         fixed = self.inputs.warm is None and not self.windows.room and not self.expiry.max_age
         return fixed and self.adaptation.recent is None and self.adaptation.contest is None
 
     def sum_up(self, examples: Sequence[Example]) -> Tensors | None:
+        """Return the sums of the examples, without learning them; None while the model does more than add."""
         if not self.is_summing or any(example.kind == "sums" for example in examples):
             return None
         self.check(examples)
@@ -291,7 +296,7 @@ class Classifier:
         return None if noted is None else share._pack_sums(self.feature_epoch(), noted)
 
     def _pack_sums(self, reads: str, noted: list[Any]) -> Tensors:
-        """What `merge` needs. reads: the epoch of the model that read the examples. noted: `Inputs.summarise` of them."""
+        """Return what `merge` needs. reads: the epoch of the model that read the examples. noted: `Inputs.summarise` of them."""
         meta = {
             "noted": noted,
             "reads": reads,
@@ -306,6 +311,7 @@ class Classifier:
         return {"meta": pack_json(meta), **self.statistics.tensors(), **sampled}
 
     def merge(self, sums: Tensors) -> bool:
+        """Add sums that another process computed; return False if they do not fit this state."""
         meta = unpack_json(sums["meta"])
         if not self._can_merge(meta, int(sums["counts"][0].sum())) or not self.inputs.absorb(meta["noted"], meta):
             return False
@@ -322,7 +328,7 @@ class Classifier:
         return True
 
     def _can_merge(self, meta: Mapping[str, Any], count: int) -> bool:
-        """Whether adding the sums of `count` positive examples leaves what learning them would have left."""
+        """Return whether adding the sums of `count` positive examples leaves what learning them would have left."""
         labels = {*self.statistics.classes, *meta["labels"]}
         is_read_alike = meta["reads"] == self.feature_epoch() and meta["octave"] == self.head.projection.octave
         decides = self.head.count + count >= self.head.decides_at
@@ -354,6 +360,7 @@ class Classifier:
             )
 
     def unlearn(self, examples: Sequence[Example]) -> None:
+        """Remove the examples from the state."""
         self._forget_solution()
         contributions = [example for example in examples if example.kind == "sums"]
         self._merge_contributions(contributions, times=-1)
@@ -368,7 +375,7 @@ class Classifier:
             self.adaptation.drop_unused_classes(self.head)
 
     def _split_outside(self, examples: Sequence[Example]) -> tuple[list[Example], list[Example]]:
-        """The examples that belong to no class, and the others."""
+        """Return the examples that belong to no class, and the others."""
         if not self.options["outside"]:
             return [], list(examples)
         outside = [example for example in examples if self._is_outside(example)]
@@ -409,6 +416,7 @@ class Classifier:
                     self.windows.add(features, labels, offsets, times)
 
     def check(self, examples: Sequence[Example]) -> None:
+        """Raise BadExample for an example that this kind cannot learn."""
         labels = set[str]()
         for example in examples:
             if example.kind == "sums":
@@ -427,6 +435,7 @@ class Classifier:
     # state
 
     def fingerprint(self) -> str:
+        """Return a hash of everything that was learned; equal states have equal hashes."""
         counted = self.inputs.fingerprint(self._digest)
         uncounted = [self.outside_digest, *self.expiry.counts()]
         if not any(uncounted):
@@ -447,9 +456,11 @@ class Classifier:
         self._forget_solution()
 
     def count_outside(self, inputs: Sequence[bytes]) -> int:
+        """Return how many inputs have numbers outside the scales."""
         return self.inputs.count_outside(inputs)
 
     def facts(self) -> Mapping[str, float]:
+        """Return the figures of the state that versions show."""
         decided = self.head.decided
         facts = {"temperature": decided.temperature, "held_out": len(self.held_out), "held_out_loss": decided.loss}
         if self.adaptation.since:
@@ -457,9 +468,11 @@ class Classifier:
         return {**facts, "shortened_labels": self.windows.count_cuts()} if self.options["drift_window"] else facts
 
     def probes(self) -> list[tuple[bytes, str | None]]:
+        """Return inputs that the gate predicts before a version goes live, each with the expected choice or None."""
         return [(features, None) for features in self.inputs.recent]
 
     def state(self, serving_only: bool = False) -> State:
+        """Return the state in parts; with serving_only those that prediction needs."""
         solution = self._solved_from_sums()
         weights = solution.weights
         meta = {
@@ -488,6 +501,7 @@ class Classifier:
         return parts
 
     def restore(self, state: State) -> None:
+        """Adopt a state that `state` returned."""
         solved = state["weights"].tensors
         meta = unpack_json(solved["meta"])
         memory = unpack_json(state["statistics"].tensors["memory"]) if "statistics" in state else None

@@ -60,7 +60,7 @@ class Candidate(NamedTuple):
 
 
 def build_candidates(ids: Sequence[str], scores: Sequence[float]) -> tuple[Candidate, ...]:
-    """Candidates without texts. Several times as fast as one constructor call for each."""
+    """Return candidates without texts. Several times as fast as one constructor call for each."""
     return tuple(map(tuple.__new__, repeat(Candidate), zip(ids, scores, repeat(None), strict=False)))
 
 
@@ -87,7 +87,7 @@ class Answer:
         return self.propensity < 1 and self.choice != self.candidates[0].id
 
     def without(self, exclude: Collection[str]) -> "Answer":
-        """The answer with the ids in `exclude` ruled out: the next best candidate, or an abstention if that is
+        """Return the answer with the ids in `exclude` ruled out: the next best candidate, or an abstention if that is
         not good enough.
         """
         left = tuple(candidate for candidate in self.candidates if candidate.id not in exclude)
@@ -98,7 +98,7 @@ class Answer:
         return Answer(left[0].id, left, left[0].score)
 
     def top(self, count: int) -> "Answer":
-        """The answer with its best `count` candidates, and its choice.
+        """Return the answer with its best `count` candidates, and its choice.
 
         An answer that a policy drew keeps every candidate that it was drawn from: its propensity is a probability
         among exactly these.
@@ -130,7 +130,7 @@ new_revision = count(1).__next__  # unique within a process, across all model ob
 
 
 def choose(model: "Model", inputs: Sequence[bytes]) -> list[str | None]:
-    """The choices of `predict`, which some kinds find without listing candidates: several times as fast."""
+    """Return the choices of `predict`, which some kinds find without listing candidates: several times as fast."""
     own: Callable[[Sequence[bytes]], list[str | None]] | None = getattr(model, "choose", None)
     return [answer.choice for answer in model.predict(inputs)] if own is None else own(inputs)
 
@@ -170,25 +170,25 @@ class Model(Protocol):
         """
 
     def facts(self) -> Mapping[str, float]:
-        """A few numbers about the model, stored with the metrics of its versions."""
+        """Return a few numbers about the model, stored with the metrics of its versions."""
 
     def state(self, serving_only: bool = False) -> State:
-        """The parts to publish. Solves the weights if they are out of date."""
+        """Return the parts to publish. Solves the weights if they are out of date."""
 
     def restore(self, state: State) -> None:
         """Load a state. A model restored from its serving parts alone predicts but cannot learn."""
 
     def fingerprint(self) -> str:
-        """sha256 of what was learned. Exact kinds give the same one for any order of examples."""
+        """Return sha256 of what was learned. Exact kinds give the same one for any order of examples."""
 
     def probes(self) -> list[tuple[bytes, str | None]]:
-        """A bounded set of inputs that a proposed snapshot must answer, with the required choice.
+        """Return a bounded set of inputs that a proposed snapshot must answer, with the required choice.
 
         None as the choice accepts any answer.
         """
 
     def feature_epoch(self) -> str:
-        """The name of the fixed mapping from encoded inputs to features."""
+        """Return the name of the fixed mapping from encoded inputs to features."""
 
 
 class SummingModel(Protocol):
@@ -224,16 +224,16 @@ class Encoder(Protocol):
     is_slow: bool  # it takes milliseconds, so that the event loop must not wait for it
 
     def encode(self, instances: Sequence[Any]) -> list[bytes]:
-        """One byte string per instance. Raises ValueError that names the instance and the cause."""
+        """Return one byte string per instance. Raises ValueError that names the instance and the cause."""
 
 
 def join_parts(parts: Mapping[str, Tensors]) -> dict[str, NDArray[Any]]:
-    """The tensors of several parts in one table, as "part/name"."""
+    """Return the tensors of several parts in one table, as "part/name"."""
     return {f"{part}/{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
 
 
 def split_parts(tensors: Tensors) -> dict[str, dict[str, NDArray[Any]]]:
-    """The inverse of `join_parts`. Tensors that are of no part are left out."""
+    """Return the inverse of `join_parts`. Tensors that are of no part are left out."""
     parts: dict[str, dict[str, NDArray[Any]]] = {}
     for key, tensor in tensors.items():
         part, slash, name = key.partition("/")
@@ -243,12 +243,12 @@ def split_parts(tensors: Tensors) -> dict[str, dict[str, NDArray[Any]]]:
 
 
 def pack_json(meta: Any) -> NDArray[np.uint8]:
-    """JSON as a uint8 tensor, so that a safetensors file can hold names beside numbers."""
+    """Return JSON as a uint8 tensor, so that a safetensors file can hold names beside numbers."""
     return np.frombuffer(json.dumps(meta, sort_keys=True).encode(), np.uint8)
 
 
 def unpack_json(tensor: NDArray[Any]) -> Any:
-    """The JSON value that `pack_json` stored."""
+    """Return the JSON value that `pack_json` stored."""
     return json.loads(tensor.tobytes())
 
 

@@ -40,7 +40,7 @@ class Contribution:
 
 
 def find_merging_obstacle(kind: str, options: Options) -> str | None:
-    """Why a model cannot take contributions; None if it can."""
+    """Return why a model cannot take contributions; None if it can."""
     spec = find_kind(kind)
     if spec is None or not spec.merges_sums:
         return f"a model of the kind {kind!r} keeps no sums that those of a device could be added to"
@@ -85,7 +85,7 @@ def check_names(classes: Sequence[str]) -> None:
 
 
 def is_encodable(text: str) -> bool:
-    """Whether a text is UTF-8. Half of a surrogate pair, which JSON can escape, is not."""
+    """Return whether a text is UTF-8. Half of a surrogate pair, which JSON can escape, is not."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -122,7 +122,7 @@ def check_sums(statistics: ExactStatistics) -> None:
 
 
 def exceeds(values: NDArray[np.int64], most: NDArray[np.int64] | np.int64) -> bool:
-    """Whether any absolute value is larger than `most`; -2^63, which has none, counts."""
+    """Return whether any absolute value is larger than `most`; -2^63, which has none, counts."""
     return bool(((values > most) | (values < -most)).any())
 
 
@@ -152,7 +152,7 @@ def check_constant(statistics: ExactStatistics, one: int) -> None:
 
 
 def select_used_classes(statistics: ExactStatistics) -> ExactStatistics:
-    """The same sums without the classes that have no example."""
+    """Return the same sums without the classes that have no example."""
     used = np.flatnonzero(statistics.counts.any(0))
     tensors = {"counts": statistics.counts[:, used], "sums": statistics.sums[:, used], "gram": statistics.gram}
     return ExactStatistics.from_tensors([statistics.classes[place] for place in used], tensors)

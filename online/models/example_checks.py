@@ -1,4 +1,4 @@
-"""What classifiers require of an example, whatever they learn with."""
+"""Checks of examples that all classifiers share."""
 
 from functools import lru_cache
 

@@ -32,21 +32,23 @@ class EstimatorFailures:
         return 0 < self.tried == self.answers
 
     def note_answer(self, error: Exception) -> None:
+        """Note an error while answering."""
         self.answers += 1
         self.first = self.first or describe_error(error)
 
     def note_example(self, error: Exception) -> None:
+        """Note an error while learning."""
         self.first = self.first or describe_error(error)
 
 
 def find_failures(model: Model) -> EstimatorFailures | None:
-    """Those of a model around an estimator; None for every other kind."""
+    """Return those of a model around an estimator; None for every other kind."""
     found: EstimatorFailures | None = getattr(unwrap(model), "failures", None)
     return found
 
 
 def describe_error(error: Exception) -> str:
-    """The end of a traceback, from where our code called other code."""
+    """Return the end of a traceback, from where our code called other code."""
     found = traceback.TracebackException.from_exception(error, compact=True)
     others = [frame for frame in found.stack if not frame.filename.startswith(OURS)]
     lines = traceback.StackSummary.from_list(others[-MOST_FRAMES:]).format()

@@ -1,4 +1,4 @@
-"""What a head on exact statistics reads: int8 features, and the warm-up that fixes their scales.
+"""The inputs of a head on exact statistics: int8 features, and the warm-up that fixes their scales.
 
     bytes (text | vector | table) -> Inputs.features -> int8 [B, D]
 
@@ -99,20 +99,21 @@ class Inputs:
 
     @property
     def width(self) -> int:
+        """The number of features."""
         return TEXT_WIDTH if self.kind == "text" else self.columns.width
 
     def number_places(self) -> list[int]:
-        """The features that are values of numbers; none of a text."""
+        """Return the features that are values of numbers; none of a text."""
         return [] if self.kind == "text" else self.columns.number_places
 
     def epoch(self) -> str:
-        """The name of the mapping from bytes to features."""
+        """Return the name of the mapping from bytes to features."""
         if self.kind == "text":
             return HASHED_EPOCH if self.is_hashed else text_epoch(self.encoder)
         return f"{self.kind}-warming" if self.warm is not None else f"{self.kind}-{self.columns.epoch()}"
 
     def features(self, inputs: Sequence[bytes]) -> NDArray[np.int8]:
-        """Features int8 [B, D] of the present columns.
+        """Return features int8 [B, D] of the present columns.
 
         Those of the newest single input are kept, because an input that was answered is often learned next.
         """
@@ -132,7 +133,7 @@ class Inputs:
         return self.columns.features([read_row(data) for data in inputs])
 
     def features_as_counted(self, examples: Sequence[Example]) -> NDArray[np.int8]:
-        """Features int8 [B, D] as they were added to the sums: without the bands that began after an example."""
+        """Return features int8 [B, D] as they were added to the sums: without the bands that began after an example."""
         x_BD = self.features([example.features for example in examples])
         if self.watch is None or not self.watch.begins:
             return x_BD
@@ -143,7 +144,7 @@ class Inputs:
         return x_BD
 
     def measure_beyond(self, inputs: Sequence[bytes]) -> NDArray[np.float64] | None:
-        """How far each number lies beyond all its ranges, in quanta [B, N]; None if none does, and of texts."""
+        """Return how far each number lies beyond all its ranges, in quanta [B, N]; None if none does, and of texts."""
         if self.kind == "text" or not self.columns.columns:
             return None
         if self.kind == "vector":
@@ -151,7 +152,7 @@ class Inputs:
         return self.columns.measure_beyond([read_row(data) for data in inputs])
 
     def count_outside(self, inputs: Sequence[bytes]) -> int:
-        """How many inputs hold a number beyond all its ranges; 0 while these are being fitted."""
+        """Return how many inputs hold a number beyond all its ranges; 0 while these are being fitted."""
         beyond_BN = None if self.warm is not None or not inputs else self.measure_beyond(inputs)
         return 0 if beyond_BN is None else int((beyond_BN > 0).any(1).sum())
 
@@ -191,7 +192,7 @@ class Inputs:
         return count, bands
 
     def summarise(self, reader: "Inputs", examples: Sequence[Example]) -> list[Any] | None:
-        """What `absorb` needs to know of the numbers of examples that a reader of these inputs has read, as JSON.
+        """Return what `absorb` needs to know of the numbers of examples that a reader of these inputs has read, as JSON.
 
         None if one of them may need a band, so that they must be learned one after the other.
         """
@@ -208,7 +209,7 @@ class Inputs:
         return self.watch.absorb(columns, summary)
 
     def _list_numbers(self, examples: Sequence[Example]) -> tuple[list[int], NDArray[np.float64]]:
-        """The offsets of examples, and their numbers."""
+        """Return the offsets of examples, and their numbers."""
         return [example.offset for example in examples], self._numbers([example.features for example in examples])
 
     def _numbers(self, inputs: Sequence[bytes]) -> NDArray[np.float64]:
@@ -228,7 +229,7 @@ class Inputs:
         return []
 
     def refit_columns(self) -> list[Example]:
-        """The examples of the warm-up, after columns were fitted to them alone."""
+        """Return the examples of the warm-up, after columns were fitted to them alone."""
         held = self.warm or []
         self.columns = self._no_columns()
         self.watch = None if self.watch is None else RangeWatch()
@@ -259,7 +260,7 @@ class Inputs:
     # state
 
     def fingerprint(self, digest: Callable[[Sequence[str] | None], bytes]) -> str:
-        """sha256 of the examples of the warm-up, then of `digest(feature names)` of the sums."""
+        """Return sha256 of the examples of the warm-up, then of `digest(feature names)` of the sums."""
         seen = hashlib.sha256(self.epoch().encode() if self.kind == "text" else self.kind.encode())
         if self.warm is None:
             seen.update(digest(None if self.kind == "text" else self.columns.names))
@@ -269,12 +270,12 @@ class Inputs:
         return seen.hexdigest()
 
     def mapping(self) -> dict[str, Any]:
-        """The part of its state that prediction needs, as JSON."""
+        """Return the part of its state that prediction needs, as JSON."""
         columns = [column.entry for column in self.columns.columns]
         return {"columns": columns, "warm": self.warm is not None}
 
     def create_reader(self) -> "Inputs":
-        """Inputs without examples that read them as these do. They hold none back for a warm-up."""
+        """Return inputs without examples that read them as these do. They hold none back for a warm-up."""
         reader = copy(self)
         reader.columns = Columns(self.columns.bumps, self.limit, self.columns.columns)
         reader.warm, reader.recent, reader._newest, reader.watch = None, [], None, None
@@ -287,7 +288,7 @@ class Inputs:
         self.recent = [*self.recent, *recent][-PROBES:]
 
     def memory(self) -> dict[str, Any]:
-        """The rest of its state, which learning needs, as JSON."""
+        """Return the rest of its state, which learning needs, as JSON."""
         held = (
             None if self.warm is None else [[e.offset, e.kind, e.features.hex(), e.label, e.reward] for e in self.warm]
         )
@@ -299,6 +300,7 @@ class Inputs:
         }
 
     def restore(self, mapping: dict[str, Any], memory: dict[str, Any] | None) -> None:
+        """Adopt the columns and the rows of a warm-up that a state holds."""
         bumps = self.columns.bumps
         self.columns = Columns(bumps, self.limit, (Column(*entry) for entry in mapping["columns"]))
         self.warm = [] if mapping["warm"] else None

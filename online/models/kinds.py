@@ -96,12 +96,12 @@ class KindSpec:
         return {"classification": "classes", "regression": "numbers", "ranking": "replies"}[self.task]
 
     def can_challenge(self, champion: "KindSpec") -> bool:
-        """Whether it can learn beside `champion` as its challenger."""
+        """Return whether it can learn beside `champion` as its challenger."""
         return self.task == champion.task
 
 
 def classifier(name: str, path: str, **facts: Any) -> KindSpec:
-    """The entry of a kind whose answers are classes."""
+    """Return the entry of a kind whose answers are classes."""
     return KindSpec(name, path, "classification", **facts)
 
 
@@ -162,6 +162,7 @@ class KindTable(MutableMapping[str, KindSpec]):
 
     @property
     def specs(self) -> dict[str, KindSpec]:
+        """The kinds by name: those of the core and of every plugin."""
         if not self._specs:
             self._specs = {spec.name: spec for spec in (*CORE_KINDS, *collect_all("kinds"))}
         return self._specs
@@ -189,7 +190,7 @@ ADMITTED: dict[str, KindSpec] = {}
 
 
 def find_kind(kind: str) -> KindSpec | None:
-    """The entry of a built-in or an admitted kind; None for any other name."""
+    """Return the entry of a built-in or an admitted kind; None for any other name."""
     return KINDS.get(kind) or ADMITTED.get(kind)
 
 
@@ -202,24 +203,24 @@ def spec_of(kind: str) -> KindSpec:
 
 
 def challenger_of(kind: str, options: Options) -> str:
-    """The kind of a model's challenger, or "" if it has none. `create` refuses unknown kinds."""
+    """Return the kind of a model's challenger, or "" if it has none. `create` refuses unknown kinds."""
     challenger = options.get("challenger")
     return str(challenger.get("kind") or kind) if isinstance(challenger, Mapping) else ""
 
 
 def kinds_of(kind: str, options: Options) -> list[KindSpec]:
-    """The entries of a model and of its challenger, without those of unknown names."""
+    """Return the entries of a model and of its challenger, without those of unknown names."""
     return [spec for name in (kind, challenger_of(kind, options)) if (spec := find_kind(name)) is not None]
 
 
 def state_is_signed(kind: str) -> bool:
-    """Whether a state of this kind is signed; False for an unknown kind, which `create` refuses."""
+    """Return whether a state of this kind is signed; False for an unknown kind, which `create` refuses."""
     spec = find_kind(kind)
     return spec is not None and spec.state_is_signed
 
 
 def input_options(kind: str, options: Options) -> dict[str, Any]:
-    """What a model reads: `input` (text, vector or table) and `size`, the length of a vector."""
+    """Return what a model reads: `input` (text, vector or table) and `size`, the length of a vector."""
     spec = find_kind(kind)
     if spec is not None and not spec.has_input_option:
         return {"input": spec.inputs[0], "size": 0}
@@ -227,7 +228,7 @@ def input_options(kind: str, options: Options) -> dict[str, Any]:
 
 
 def encoder_options(kind: str, options: Options) -> dict[str, Any]:
-    """What its encoder depends on.
+    """Return what its encoder depends on.
 
     That is what the model reads, what texts become, and the language that people type in; "" for texts read as they come.
     """
@@ -241,12 +242,12 @@ def encoder_options(kind: str, options: Options) -> dict[str, Any]:
 
 
 def explore_user_share(options: Options) -> float:
-    """The largest share of a user's answers within an hour that may be another reply than the best one."""
+    """Return the largest share of a user's answers within an hour that may be another reply than the best one."""
     return float(options.get("explore_user_share", EXPLORE_USER_SHARE))
 
 
 def can_tune_encoder(kind: str, options: Options) -> bool:
-    """Whether a model, and its challenger if any, reads texts by an encoder that can be tuned."""
+    """Return whether a model, and its challenger if any, reads texts by an encoder that can be tuned."""
     specs = kinds_of(kind, options)
     expected = 2 if challenger_of(kind, options) else 1
     reads_texts = options.get("input", "text") == "text" and options.get("text_features", MINILM) == MINILM
@@ -254,13 +255,13 @@ def can_tune_encoder(kind: str, options: Options) -> bool:
 
 
 def can_adapt(kind: str, options: Options) -> bool:
-    """Whether a model, or its challenger, may answer otherwise after an alarm of drift than from all examples alike."""
+    """Return whether a model, or its challenger, may answer otherwise after an alarm of drift than from all examples alike."""
     keeps_recent = bool(options.get("recent", True) or options.get("drift_window"))
     return keeps_recent and any(spec.adapts for spec in kinds_of(kind, options))
 
 
 def spans_devices(kind: str, options: Options) -> bool:
-    """Whether a model computes on all devices of its placement: its members, or the layers of a tower that is split."""
+    """Return whether a model computes on all devices of its placement: its members, or the layers of a tower that is split."""
     spec = find_kind(kind)
     if spec is None:
         return False
@@ -268,7 +269,7 @@ def spans_devices(kind: str, options: Options) -> bool:
 
 
 def follows_changes(kind: str, options: Options) -> bool:
-    """Whether a model, or its challenger, comes to answer what is right after a change of the world.
+    """Return whether a model, or its challenger, comes to answer what is right after a change of the world.
 
     It adapts after an alarm, or it learns step by step, so that the newest examples count more than all before them.
     """

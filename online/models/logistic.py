@@ -104,7 +104,7 @@ class RenamingTest:
     given: list[list[int]] = field(default_factory=list)
 
     def memory(self) -> dict[str, Any]:
-        """All but the weights, as JSON."""
+        """Return all but the weights, as JSON."""
         return {"rows": self.rows, "lead": self.lead, "won": self.won, "given": self.given}
 
     def find(self, labels: Sequence[str]) -> NDArray[np.intp]:
@@ -153,11 +153,13 @@ class Logistic:
         self.amplitude = AMPLITUDE / max(count, 1) ** 0.5
 
     def feature_epoch(self) -> str:
+        """Return the name of the features that the model reads."""
         return self.input
 
     # predict
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        """Answer each input; the model does not change."""
         return [self._answer(data) for data in inputs]
 
     def _answer(self, data: bytes) -> Answer:
@@ -195,6 +197,7 @@ class Logistic:
     # learn
 
     def learn(self, examples: Sequence[Example]) -> None:
+        """Learn the examples in order, all or none of them. Raises BadExample."""
         self.check(examples)
         for example in examples:
             self.count += 1
@@ -320,6 +323,7 @@ class Logistic:
         self.mean, self.covariance = mean, covariance
 
     def unlearn(self, examples: Sequence[Example]) -> None:
+        """Raise NotImplementedError: weights that drift cannot subtract."""
         raise NotImplementedError("a logistic model cannot subtract; replay the log instead (subtracts is False)")
 
     def drifted(self, label: str | None, since: int) -> None:
@@ -335,6 +339,7 @@ class Logistic:
             self.translation = RenamingTest(self.mean.copy())
 
     def check(self, examples: Sequence[Example]) -> None:
+        """Raise BadExample for an example that this kind cannot learn."""
         for example in examples:
             check(example, "logistic model", self.input, self.options["size"])
         if len({*self.labels, *(example.label for example in examples)}) > self.options["max_labels"]:
@@ -343,6 +348,7 @@ class Logistic:
     # state
 
     def fingerprint(self) -> str:
+        """Return a hash of everything that was learned; equal states have equal hashes."""
         seen = hashlib.sha256(repr((self.count, self.labels, self._describe_columns())).encode())
         seen.update(self.mean.tobytes())
         seen.update(self.covariance.tobytes())
@@ -352,7 +358,7 @@ class Logistic:
         return [column.entry for column in self.columns.columns]
 
     def count_outside(self, inputs: Sequence[bytes]) -> int:
-        """How many inputs hold a number beyond all its ranges; 0 while these are being fitted."""
+        """Return how many inputs hold a number beyond all its ranges; 0 while these are being fitted."""
         if self.warm is not None or not inputs:
             return 0
         if self.input == "vector":
@@ -364,12 +370,15 @@ class Logistic:
         return 0 if beyond_BN is None else int((beyond_BN > 0).any(1).sum())
 
     def facts(self) -> Mapping[str, float]:
+        """Return the figures of the state that versions show."""
         return {}
 
     def probes(self) -> list[tuple[bytes, str | None]]:
+        """Return the newest inputs."""
         return [(features, None) for features in self.recent]
 
     def state(self, serving_only: bool = False) -> State:
+        """Return the state in parts; with serving_only those that prediction needs."""
         meta = {"labels": self.labels, "columns": self._describe_columns()}
         parts = {"weights": StatePart({"mean": self.mean.copy(), "told": pack_json(meta)}, serving=True)}
         if not serving_only:
@@ -386,6 +395,7 @@ class Logistic:
         return memory if self.translation is None else memory | {"translation": self.translation.memory()}
 
     def restore(self, state: State) -> None:
+        """Adopt a state that `state` returned."""
         weights = state["weights"].tensors
         meta = unpack_json(weights["told"])
         self.labels = meta["labels"]
@@ -405,6 +415,6 @@ class Logistic:
 
 
 def draw_normal(name: str, count: int) -> Floats:
-    """Standard normal numbers that depend on the name alone."""
+    """Return standard normal numbers that depend on the name alone."""
     key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:16], "little")
     return np.random.Generator(np.random.Philox(key=key)).normal(size=count)

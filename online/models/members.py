@@ -1,4 +1,4 @@
-"""What ensembles do with their members: teach them all, and store their states under their names."""
+"""The members of an ensemble: teaches them all, and stores their states under their names."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -26,7 +26,7 @@ def teach_all(model: Model, examples: Sequence[Example]) -> int:
 
 
 def prefix_parts(name: str, state: State, serves: bool) -> dict[str, StatePart]:
-    """A member's parts under "name.part"; only a member that serves has serving parts."""
+    """Return a member's parts under "name.part"; only a member that serves has serving parts."""
     return {
         f"{name}.{part_name}": StatePart(part.tensors, part.serving and serves, part.revision, part.derived)
         for part_name, part in state.items()
@@ -34,5 +34,5 @@ def prefix_parts(name: str, state: State, serves: bool) -> dict[str, StatePart]:
 
 
 def extract_parts(name: str, state: State) -> dict[str, StatePart]:
-    """The parts of one member under their own names: the inverse of `prefix_parts`."""
+    """Return the parts of one member under their own names: the inverse of `prefix_parts`."""
     return {full.removeprefix(f"{name}."): part for full, part in state.items() if full.startswith(f"{name}.")}

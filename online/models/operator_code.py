@@ -11,13 +11,13 @@ from typing import Any
 
 
 def is_import_path(text: str) -> bool:
-    """Whether the text has the form package.module:attribute."""
+    """Return whether the text has the form package.module:attribute."""
     module, colon, attribute = text.partition(":")
     return bool(colon) and all(name.isidentifier() for name in (*module.split("."), *attribute.split(".")))
 
 
 def import_attribute(path: str) -> Any:
-    """The attribute at "package.module:attribute".
+    """Return the attribute at "package.module:attribute".
 
     A module that is not installed is also looked for in the folder in which the command runs. Raises ValueError that
     says what is missing, or which error the module raised.
@@ -48,7 +48,7 @@ def import_own_module(module: str, path: str) -> Any:
 
 
 def call_factory(path: str, params: dict[str, Any]) -> Any:
-    """The estimator that a factory or class makes of `params`, or the attribute itself if it is an estimator.
+    """Return the estimator that a factory or class makes of `params`, or the attribute itself if it is an estimator.
 
     Raises ValueError that says why there is none.
     """

@@ -68,7 +68,7 @@ class Option:
             raise ValueError(f"option {self.name!r} must {verb} {self.allowed}, not {value}")
 
     def _is_within_bounds(self, value: float) -> bool:
-        """False for NaN too, unless there are no bounds."""
+        """Return False for NaN too, unless there are no bounds."""
         return (
             (self.low is None or value >= self.low)
             and (self.high is None or value <= self.high)
@@ -105,12 +105,12 @@ def resolve(options: Options, table: Sequence[Option]) -> dict[str, Any]:
 
 
 def defaults(table: Sequence[Option]) -> dict[str, Any]:
-    """The default of each option, by name."""
+    """Return the default of each option, by name."""
     return {option.name: option.default for option in table}
 
 
 def describe_unknown(name: str, known: dict[str, Option]) -> str:
-    """The message for an option that does not exist."""
+    """Return the message for an option that does not exist."""
     close = get_close_matches(name, known, n=1)
     elsewhere = find_setting(name, is_exact=bool(close))
     if elsewhere:
@@ -121,7 +121,7 @@ def describe_unknown(name: str, known: dict[str, Option]) -> str:
 
 
 def find_setting(name: str, is_exact: bool) -> str:
-    """A clause that says where a setting belongs that was given as an option; "" if there is none of this name.
+    """Return a clause that says where a setting belongs that was given as an option; "" if there is none of this name.
 
     The settings are imported here: models run without them, and without pydantic.
     """

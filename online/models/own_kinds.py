@@ -43,7 +43,7 @@ def admit_all(models: Iterable[tuple[str, Options]]) -> None:
 
 
 def find_named_code(options: Mapping[str, Any]) -> set[str]:
-    """The import paths among the options of a model, and of those inside it. The option `key` names none."""
+    """Return the import paths among the options of a model, and of those inside it. The option `key` names none."""
     texts = {value for name, value in options.items() if isinstance(value, str) and name != "key"}
     values = [each for value in options.values() for each in (value if isinstance(value, list) else [value])]
     inner = [find_named_code(value) for value in values if isinstance(value, Mapping)]
@@ -64,12 +64,12 @@ def admit(kind: str) -> None:
 
 
 def find_entry_points() -> dict[str, EntryPoint]:
-    """The kinds of installed packages by name, without those that have the name of a built-in kind."""
+    """Return the kinds of installed packages by name, without those that have the name of a built-in kind."""
     return {entry.name: entry for entry in entry_points(group=GROUP) if entry.name not in KINDS}
 
 
 def describe(kind: str, path: str) -> KindSpec:
-    """The KindSpec of what is at `path`, under the name that the operator uses. Raises ValueError."""
+    """Return the KindSpec of what is at `path`, under the name that the operator uses. Raises ValueError."""
     found = import_attribute(path)
     if isinstance(found, KindSpec):
         spec = replace(found, name=kind)
@@ -107,13 +107,13 @@ def check_contract(path: str, model: Any, names: Iterable[str] = CONTRACT) -> No
 
 
 def is_inherited(model: Any, name: str) -> bool:
-    """Whether the attribute is that of the protocol `Model`."""
+    """Return whether the attribute is that of the protocol `Model`."""
     own = model if isinstance(model, type) else type(model)
     return name in vars(Model) and getattr(own, name, None) is vars(Model)[name]
 
 
 def create_own(spec: KindSpec, options: Options, device: str) -> Model:
-    """A model of an admitted kind. Raises ValueError if it cannot be made, or does not satisfy the contract."""
+    """Return a model of an admitted kind. Raises ValueError if it cannot be made, or does not satisfy the contract."""
     make = import_attribute(spec.path)
     try:
         model = make(options, device)

@@ -41,7 +41,7 @@ CHALLENGER_OPTION = Option(
 
 
 def create(kind: str, options: Options, device: str = "cpu") -> Model:
-    """A model that has learned nothing. Raises ValueError for an unknown kind or a bad option.
+    """Return a model that has learned nothing. Raises ValueError for an unknown kind or a bad option.
 
     device: that it computes on; several, joined by commas, for a kind that spans devices.
 
@@ -91,7 +91,7 @@ def recipe(kind: str, options: Options) -> str:
 
 
 def without_device(member: Any) -> Any:
-    """The table of a member of an ensemble, without the device that it names."""
+    """Return the table of a member of an ensemble, without the device that it names."""
     if not isinstance(member, Mapping):
         return member
     return {name: value for name, value in member.items() if name != "device"}
@@ -114,7 +114,7 @@ def _with_challenger(champion: KindSpec, options: Options, device: str) -> Model
 
 
 def challenger_options(champion: KindSpec, options: Options, kind: str, own: Options) -> dict[str, Any]:
-    """A challenger's own options, completed with what its champion's options say about the inputs.
+    """Return a challenger's own options, completed with what its champion's options say about the inputs.
 
     Raises ValueError if the kind cannot be the challenger, or sets an option of its champion.
     """
@@ -149,7 +149,7 @@ def challenger_options(champion: KindSpec, options: Options, kind: str, own: Opt
 
 
 def describe_options(kind: str) -> tuple[Option, ...]:
-    """The options of a kind, for its reference: its own ones, then `challenger`, which every kind has.
+    """Return the options of a kind, for its reference: its own ones, then `challenger`, which every kind has.
 
     Imports the module of the kind. Raises ValueError for an unknown kind.
     """
@@ -158,7 +158,7 @@ def describe_options(kind: str) -> tuple[Option, ...]:
 
 
 def list_options() -> dict[str, list[str]]:
-    """Every option, with the kinds that have it. Imports the modules of all kinds that can be imported here."""
+    """Return every option, with the kinds that have it. Imports the modules of all kinds that can be imported here."""
     found = dict[str, list[str]]()
     for kind in KINDS:
         with suppress(ImportError):
@@ -168,7 +168,7 @@ def list_options() -> dict[str, list[str]]:
 
 
 def describe_challenger_options() -> tuple[Option, ...]:
-    """The options inside the table `challenger`."""
+    """Return the options inside the table `challenger`."""
     return OPTIONS
 
 

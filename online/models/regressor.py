@@ -115,16 +115,19 @@ class Regressor:
 
     @property
     def subtracts(self) -> bool:
+        """Whether retracted examples can be subtracted: scales are fixed, and what adapts still has the rows that it needs."""
         fitted = self.inputs.warm is None and not self.options["target_scale"]
         exhausted = self._recent is not None and self._recent.is_exhausted(int(self.moments[0, 0]))
         return self.inputs.subtracts and not fitted and not (exhausted and self.inputs.warm is None)
 
     def feature_epoch(self) -> str:
+        """Return the name of the features that the model reads."""
         return self.inputs.epoch()
 
     # predict
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        """Answer each input; the model does not change."""
         is_empty = self._ridge is None and self._moments is None and not self.inputs.warm
         ridge = None if is_empty else self._solved()
         if ridge is None or not ridge.count:
@@ -138,7 +141,7 @@ class Regressor:
         return [self._answer(ridge, *each) for each in zip(mean_B, deviation_B, unread_B, strict=True)]
 
     def _measure_unread(self, ridge: Ridge | UpdatedRidge, inputs: Sequence[bytes]) -> Sequence[float]:
-        """How much the answers could change with what the features do not show: numbers beyond all their ranges."""
+        """Return how much the answers could change with what the features do not show: numbers beyond all their ranges."""
         beyond_BN = self.inputs.measure_beyond(inputs)
         if beyond_BN is None:
             return [0.0] * len(inputs)
@@ -161,7 +164,7 @@ class Regressor:
         return Answer(repr(self._number(mean)), (), interval=(self._number(mean - reach), self._number(mean + reach)))
 
     def _correction(self) -> Correction | None:
-        """What the newest examples change about the solution on all of them. Valid after `_solved`."""
+        """Return what the newest examples change about the solution on all of them. Valid after `_solved`."""
         if self._recent is None:
             return None
         if not self._recent.is_current:
@@ -171,7 +174,7 @@ class Regressor:
         return self._recent.correction
 
     def _number(self, quanta: float) -> float:
-        """The number on the grid of the targets.
+        """Return the number on the grid of the targets.
 
         The last digits of a sum over features depend on the batch, so they are not reported.
         """
@@ -206,7 +209,7 @@ class Regressor:
         return self._ridge
 
     def _solved_from_moments(self) -> Ridge:
-        """What is published. It answers from now on, too, so that this process answers like a server."""
+        """Return what is published. It answers from now on, too, so that this process answers like a server."""
         if self._published is None:
             self._refit_warm_up()
             self._published = self._ridge = solve(self._wide.join(self.moments), self.device)
@@ -220,6 +223,7 @@ class Regressor:
     # learn
 
     def learn(self, examples: Sequence[Example]) -> None:
+        """Learn the examples in order, all or none of them. Raises BadExample."""
         self.check(examples)
         self._ridge = self._published = None
         if self.inputs.warm is not None:
@@ -241,7 +245,7 @@ class Regressor:
         yield examples
 
     def _new_watch(self) -> RangeWatch | None:
-        """What notices that targets leave their scale; None where that is declared."""
+        """Return what notices that targets leave their scale; None where that is declared."""
         return None if self.options["target_scale"] else RangeWatch()
 
     def _set_target_bands(self, bands: Sequence[Column]) -> None:
@@ -258,9 +262,11 @@ class Regressor:
 
     @property
     def is_summing(self) -> bool:
+        """Whether learning only adds to sums, so that others may sum."""
         return self.inputs.warm is None
 
     def sum_up(self, examples: Sequence[Example]) -> Tensors | None:
+        """Return the sums of the examples, without learning them; None during the warm-up."""
         if not self.is_summing:
             return None
         self.check(examples)
@@ -287,7 +293,7 @@ class Regressor:
         return RangeWatch().summarise(self._target_scales, *list_targets(examples))
 
     def _reading(self) -> list[Any]:
-        """What identifies how examples are read: sums of examples that were read in another way cannot be added."""
+        """Return what identifies how examples are read: sums of examples that were read in another way cannot be added."""
         return [
             self.feature_epoch(),
             self.target.exponent,
@@ -296,6 +302,7 @@ class Regressor:
         ]
 
     def merge(self, sums: Tensors) -> bool:
+        """Add sums that another process computed; return False if they do not fit this state."""
         meta = unpack_json(sums["meta"])
         if not self.is_summing or meta["reads"] != self._reading():
             return False
@@ -318,10 +325,12 @@ class Regressor:
         return True
 
     def unlearn(self, examples: Sequence[Example]) -> None:
+        """Remove the examples from the state."""
         self._ridge = self._published = None
         self._count(self.inputs.drop(examples), times=-1)
 
     def check(self, examples: Sequence[Example]) -> None:
+        """Raise BadExample for an example that this kind cannot learn."""
         for example in examples:
             self._check(example)
 
@@ -354,6 +363,7 @@ class Regressor:
 
     @property
     def moments(self) -> NDArray[np.int64]:
+        """The moments [2 + D, 2 + D] of (1, inputs, target), in integers."""
         if self._moments is None:
             side = 2 + self.inputs.width
             self._moments = np.zeros((side, side), np.int64)
@@ -391,10 +401,11 @@ class Regressor:
     # state
 
     def fingerprint(self) -> str:
+        """Return a hash of everything that was learned; equal states have equal hashes."""
         return self.inputs.fingerprint(self._digest)
 
     def _digest(self, names: Sequence[str] | None) -> bytes:
-        """sha256 over the target's scale and the moments, in the order of column names, without zeros."""
+        """Return sha256 over the target's scale and the moments, in the order of column names, without zeros."""
         moments = self.moments
         seen = hashlib.sha256(f"{self.target.exponent} {self.target.centre}".encode())
         if names is not None:
@@ -413,9 +424,11 @@ class Regressor:
         """Do nothing: a regressor has no windows."""
 
     def count_outside(self, inputs: Sequence[bytes]) -> int:
+        """Return how many inputs have numbers outside the scales."""
         return self.inputs.count_outside(inputs)
 
     def count_targets_outside(self, labels: Sequence[str]) -> int:
+        """Return how many targets lie outside the scale."""
         if self.inputs.warm is not None:
             return 0
         return sum(abs(self.target.steps(parse_number(label))) > self._target_limit for label in labels)
@@ -426,9 +439,11 @@ class Regressor:
         return {"noise": math.ldexp(math.sqrt(noise), -self.target.exponent)}
 
     def probes(self) -> list[tuple[bytes, str | None]]:
+        """Return inputs that the gate predicts before a version goes live, each with the expected choice or None."""
         return [(features, None) for features in self.inputs.recent]
 
     def state(self, serving_only: bool = False) -> State:
+        """Return the state in parts; with serving_only those that prediction needs."""
         ridge = self._solved_from_moments()
         self._correction()
         moved = {"target_bands": [band.entry for band in self._target_bands]} if self._target_bands else {}
@@ -449,6 +464,7 @@ class Regressor:
         return parts
 
     def restore(self, state: State) -> None:
+        """Adopt a state that `state` returned."""
         solved = state["weights"].tensors
         meta = unpack_json(solved["meta"])
         self.target, self._watch = Column("target", True, *meta["target"]), self._new_watch()
@@ -467,5 +483,5 @@ class Regressor:
 
 
 def list_targets(examples: Sequence[Example]) -> tuple[list[int], NDArray[np.float64]]:
-    """The offsets of examples, and their targets as one column."""
+    """Return the offsets of examples, and their targets as one column."""
     return [example.offset for example in examples], np.array([[parse_number(each.label)] for each in examples])

@@ -47,23 +47,26 @@ class RetirableModel:
 
     @property
     def subtracts(self) -> bool:
+        """Whether the inner model un-learns by subtraction."""
         return self.model.subtracts
 
     def feature_epoch(self) -> str:
+        """Return the name of the features that the inner model reads."""
         return self.model.feature_epoch()
 
     # predict
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        """Answer as the inner model does, with the next class in place of a retired one."""
         answers = self.model.predict(inputs, keys)
         return [self._without_retired(answer) for answer in answers] if self.retired else answers
 
     def choose(self, inputs: Sequence[bytes]) -> list[str | None]:
-        """The choices of `predict`."""
+        """Return the choices of `predict`."""
         return [answer.choice for answer in self.predict(inputs)] if self.retired else choose(self.model, inputs)
 
     def _without_retired(self, answer: Answer) -> Answer:
-        """The answer with the chances of retired classes shared among the others.
+        """Return the answer with the chances of retired classes shared among the others.
 
         A class that replaces a retired one must be likely enough among all classes, because the
         input may belong to the retired one.
@@ -83,6 +86,7 @@ class RetirableModel:
     # learn
 
     def learn(self, examples: Sequence[Example]) -> None:
+        """Learn examples, and changes of classes."""
         changes, others = split_changes(examples)
         check_changes(changes)
         if others:
@@ -92,11 +96,13 @@ class RetirableModel:
             self._set_changes(self.changes | added)
 
     def check(self, examples: Sequence[Example]) -> None:
+        """Raise BadExample for an example that this kind cannot learn."""
         changes, others = split_changes(examples)
         check_changes(changes)
         self.model.check(others)
 
     def unlearn(self, examples: Sequence[Example]) -> None:
+        """Remove examples, and changes of classes."""
         changes, others = split_changes(examples)
         if others:
             self.model.unlearn(others)
@@ -105,28 +111,33 @@ class RetirableModel:
             self._set_changes({offset: change for offset, change in self.changes.items() if offset not in gone})
 
     def drifted(self, label: str | None, since: int) -> None:
+        """Pass an alarm of drift to the inner model."""
         self.model.drifted(label, since)
 
     # state
 
     def facts(self) -> Mapping[str, float]:
+        """Return the inner model's figures and the number of retired classes."""
         facts = self.model.facts()
         return {**facts, "retired_labels": len(self.retired)} if self.changes else facts
 
     def fingerprint(self) -> str:
-        """The model's own fingerprint as long as nothing was ever retired."""
+        """Return the model's own fingerprint as long as nothing was ever retired."""
         own = self.model.fingerprint()
         return hashlib.sha256(f"{own} {list(self.changes.items())}".encode()).hexdigest() if self.changes else own
 
     def probes(self) -> list[tuple[bytes, str | None]]:
+        """Return inputs that the gate predicts before a version goes live, each with the expected choice or None."""
         return self.model.probes()
 
     def state(self, serving_only: bool = False) -> State:
+        """Return the state in parts; with serving_only those that prediction needs."""
         parts = self.model.state(serving_only)
         changes = [[offset, *change] for offset, change in self.changes.items()]
         return {**parts, PART: StatePart({"changes": pack_json(changes)}, serving=True)} if changes else parts
 
     def restore(self, state: State) -> None:
+        """Adopt a state that `state` returned."""
         parts = dict(state)
         own = parts.pop(PART, None)
         self.model.restore(parts)
@@ -141,6 +152,6 @@ def check_changes(changes: Sequence[Example]) -> None:
 
 
 def split_changes(examples: Sequence[Example]) -> tuple[list[Example], list[Example]]:
-    """The examples that retire or restore a class, and all others."""
+    """Return the examples that retire or restore a class, and all others."""
     changes = [example for example in examples if example.kind in ("retire", "restore")]
     return changes, [example for example in examples if example.kind not in ("retire", "restore")]

@@ -1,4 +1,4 @@
-"""Whether a model that answers between lessons brings its solution up to date or solves it again.
+"""Decides whether a model updates its solution between examples or solves it again.
 
 Updated solutions differ in their last digits, depending on when they were solved from the sums. Whatever compares
 or hashes answers to the last bit (a server with the learner, `best_of`, a challenger) has them solved; a

@@ -9,6 +9,8 @@ from online.schemas.fields import Wire
 
 
 class ClassState(Wire):
+    """A class, and whether it is predicted."""
+
     label: str = Field(description="The class.")
     active: bool = Field(
         description="False: it is not predicted, because it was retired, until it is restored, or because of `refusal`."
@@ -23,6 +25,8 @@ class ClassState(Wire):
 
 
 class ClassesAnswer(Wire):
+    """The classes of a model."""
+
     classes: list[ClassState]
     labels: list[ClassState] = Field(description="The same list under its former name.", deprecated=True)
 
@@ -59,6 +63,8 @@ class RejectedExample(Wire):
 
 
 class ExamplesAnswer(Wire):
+    """A user's examples by class."""
+
     classes: list[TaughtClass] = Field(description="The class that was taught last first.")
     count: int = Field(description="How many examples of these classes count now.")
     rejected: list[RejectedExample] = Field(

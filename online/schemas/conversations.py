@@ -34,6 +34,8 @@ Title = Annotated[
 
 
 class ConversationSummary(Wire):
+    """A conversation, without its turns."""
+
     id: str
     title: str = Field(description="The first question, until it is renamed.")
     created_at: str
@@ -45,6 +47,8 @@ class ConversationSummary(Wire):
 
 
 class ConversationsAnswer(Wire):
+    """A page of conversations."""
+
     conversations: list[ConversationSummary] = Field(description="Pinned ones first, then the newest first.")
     next: str | None = Field(
         description="What `before` takes for the conversations that follow; null after the last one."
@@ -59,12 +63,15 @@ class ConversationChange(NativeRequest):
 
     @model_validator(mode="after")
     def check_change(self) -> Self:
+        """Raise ValueError for a change that changes nothing."""
         if self.title is None and self.pinned is None:
             raise ValueError("give a title, or say whether it is pinned")
         return self
 
 
 class ShareRequest(NativeRequest):
+    """How much of a conversation is shared."""
+
     until: Name | None = Field(
         None,
         description="The prediction_id of the last turn that is shared, with those that it follows. Default: the newest turn.",
@@ -72,11 +79,15 @@ class ShareRequest(NativeRequest):
 
 
 class ShareAnswer(Wire):
+    """The id under which a conversation is shared."""
+
     share_id: str
     shared_at: str
 
 
 class SharedTurn(Wire):
+    """A turn as it is shared."""
+
     question: str | None = Field(description="Null where it was erased.")
     reply: str | None = Field(description="The text of the reply; null where there was none, or it exists no more.")
 
@@ -107,6 +118,8 @@ class TurnFeedback(Wire):
 
 
 class Turn(Wire):
+    """A question and its reply, at its place in the conversation."""
+
     prediction_id: str
     after: str = Field(
         description="The prediction_id of the turn that it follows; empty for the start of the conversation."
@@ -121,9 +134,13 @@ class Turn(Wire):
 
 
 class ConversationAnswer(ConversationSummary):
+    """A conversation with all its turns."""
+
     said: list[Turn] = Field(description="The turns of all branches, in order of time.")
 
 
 class DeletedConversation(Wire):
+    """A conversation that was deleted."""
+
     id: str
     turns: int

@@ -15,7 +15,7 @@ EventKind = Literal[
 
 
 def is_positive(reward: float) -> bool:
-    """Whether a reward says that the answer was right, rather than wrong."""
+    """Return whether a reward says that the answer was right, rather than wrong."""
     return reward >= POSITIVE_REWARD
 
 
@@ -66,7 +66,7 @@ class Event:
         return self.kind in ("void", "relearn")
 
     def body(self) -> str:
-        """Everything except the features, as JSON."""
+        """Return everything except the features, as JSON."""
         fields = {name: getattr(self, name) for name in BODY}
         if self.holder:  # left out otherwise, as before there were holders
             fields["holder"] = self.holder
@@ -78,6 +78,7 @@ class Event:
 
     @classmethod
     def parse(cls, body: str, features: bytes) -> "Event":
+        """Parse an event. features: those of its input, stored beside it."""
         fields = json.loads(body)
         target = fields.pop("target")
         if target is not None:
@@ -87,6 +88,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class RetractionTarget:
+    """The event that a retraction takes back, and its offset."""
+
     offset: int
     event: Event
 

@@ -35,6 +35,8 @@ class RatedQuestion(Wire):
 
 
 class Explanation(Wire):
+    """The explanation of a reply."""
+
     model_version: str = Field(description="The version that explains: the live one.")
     answered_by: str = Field(description="The version that answered.")
     settled: str | None = Field(description="The reply that the newest feedback about exactly this question asks for.")

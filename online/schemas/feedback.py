@@ -40,6 +40,8 @@ class FeedbackItem(NativeRequest):
 
 
 class FeedbackRequest(NativeRequest):
+    """Feedback to give; all of it is accepted, or none."""
+
     feedback: list[FeedbackItem] = Field(min_length=1)
 
 
@@ -55,16 +57,22 @@ class LinkedFeedback(NativeRequest):
 
 
 class Receipt(Wire):
+    """The receipt of feedback that is stored."""
+
     id: str
     offset: int
     status: FeedbackStatus
 
 
 class FeedbackAnswer(Wire):
+    """The receipts, in the order of the items."""
+
     receipts: list[Receipt]
 
 
 class FeedbackOutcome(Receipt):
+    """The outcome of one feedback."""
+
     version: str | None = None
     reason: str | None = None
     freshness_ms: float | None = None

@@ -100,6 +100,8 @@ class Cause(Wire):
 
 
 class ErrorAnswer(Wire):
+    """An error: a sentence, and for some a cause that programs can read."""
+
     error: str
     given: int | None = Field(None, description="Where a text is too long: its characters.")
     limit: int | None = Field(None, description="Where a text is too long: the most characters.")
@@ -112,6 +114,7 @@ REVEAL_SECRETS = {"reveal_secrets": True}  # the serialization context that writ
 
 
 def serialize_secret(secret: SecretStr, info: SerializationInfo) -> str:
+    """Return a secret masked, or as it is where the context reveals secrets."""
     is_revealed = bool(info.context and info.context.get("reveal_secrets"))
     return secret.get_secret_value() if is_revealed else str(secret)
 
@@ -120,6 +123,7 @@ Secret = Annotated[SecretStr, PlainSerializer(serialize_secret, when_used="json-
 
 
 def reveal(secret: SecretStr | None) -> str | None:
+    """Return a secret as text."""
     return None if secret is None else secret.get_secret_value()
 
 

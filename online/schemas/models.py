@@ -8,6 +8,8 @@ from online.schemas.fields import Cause, Wire
 
 
 class ModelCard(Wire):
+    """A model, with the fields that OpenAI's clients read."""
+
     id: str
     object: Literal["model"]
     created: int = Field(description="When the live version was created, in s since 1970; 0: there is none yet.")
@@ -25,18 +27,24 @@ class ModelCard(Wire):
 
 
 class ModelsAnswer(Wire):
+    """The models that the caller may use."""
+
     object: Literal["list"]
     data: list[ModelCard]
     models: list[str]
 
 
 class LearnerState(Wire):
+    """The state of the learner's process."""
+
     state: Literal["running", "restarting", "stopped", "external"]
     reason: str | None = None
     cause: Cause | None = Field(None, description="The same for programs.")
 
 
 class EncoderFile(Wire):
+    """A file of the text encoder."""
+
     name: str = Field(description="Of the route that sends it: /v1/models/{model}/encoder/{name}.")
     bytes: int
     sha256: str

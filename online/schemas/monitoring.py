@@ -40,6 +40,8 @@ class DriftChange(Wire):
 
 
 class DriftAnswer(Wire):
+    """The drift alarms of a model."""
+
     drift: list[DriftAlarm]
     changes: list[DriftChange] = Field(description="The same alarms, grouped by the change, newest first.")
 
@@ -53,6 +55,8 @@ class RatedStretch(Wire):
 
 
 class HealthReason(Wire):
+    """A reason for a verdict."""
+
     code: str = Field(description="For programs; new ones may be added.")
     level: Literal["attention", "not_learning", "unknown", "notice"] = Field(
         description="What it does to the status: needs_attention, not_learning, too_little_feedback, or nothing."
@@ -62,6 +66,8 @@ class HealthReason(Wire):
 
 
 class RollBackDetails(Wire):
+    """The last roll back, and the judgements since."""
+
     version: str = Field(description="The version that it made live.")
     since: int = Field(description="The offset that the newest version had learned then.")
     judged: RatedStretch | None = Field(
@@ -133,6 +139,8 @@ class RefusedGroup(Wire):
 
 
 class RefusedAnswer(Wire):
+    """Feedback that a model could not learn."""
+
     count: int = Field(description="How many events the model could not learn.")
     groups: list[RefusedGroup] = Field(
         description="The newest 10,000 of them at most, by their reasons; the largest group first, 20 at most."
@@ -141,6 +149,8 @@ class RefusedAnswer(Wire):
 
 
 class Tally(Wire):
+    """How often answers were right; of numbers, their errors."""
+
     judged: int = Field(description="The number of outcomes that judge its answers.")
     total: float = Field(description="How many of those were right; of numbers, the sum of the absolute errors.")
 
@@ -180,6 +190,8 @@ class CurveAnswer(Wire):
 
 
 class JudgedAnswer(Wire):
+    """The number of judged answers up to each offset."""
+
     judged: list[int | None] = Field(
         description="How many answers had been judged up to each offset, in the order of the request; the feedback at the offset "
         "counts too. Null: not counted yet, or no longer known, because the events had expired."

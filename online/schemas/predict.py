@@ -39,15 +39,21 @@ class PredictRequest(NativeRequest):
 
 
 class ReplyRef(Wire):
+    """A reply, with the text that it has now."""
+
     id: str
     text: str
 
 
 class RankedReply(ReplyRef):
+    """A candidate and its score."""
+
     score: float
 
 
 class RankerPrediction(Wire):
+    """The answer of a ranker."""
+
     reply: ReplyRef | None
     score: float
     propensity: float
@@ -56,6 +62,8 @@ class RankerPrediction(Wire):
 
 
 class ClassifierPrediction(Wire):
+    """The answer of a classifier."""
+
     label: str | None
     probabilities: dict[str, float] = Field(description="Of the most probable classes (setting max_candidates).")
 
@@ -69,6 +77,8 @@ class RegressorPrediction(Wire):
 
 
 class PredictAnswer(Wire):
+    """The answers to all instances, by one version."""
+
     predictions: list[RankerPrediction | ClassifierPrediction | RegressorPrediction]
     prediction_ids: list[str]
     feedback_urls: list[str] = Field(

@@ -42,21 +42,29 @@ class ReplyLine(NativeRequest):
 
 
 class ReplyState(ReplyRef):
+    """A reply of the repertoire."""
+
     active: bool
     offset: int
 
 
 class RatedReply(ReplyState):
+    """A reply with its ratings."""
+
     rated: int = Field(description=RATED)
     right: int = Field(description="Of those, the ones that say that the answer was right.")
     created_at: str | None = Field(description="When it was added. Null for replies of releases that did not note it.")
 
 
 class ReplySummary(RatedReply):
+    """A reply with the number of its examples."""
+
     examples: int = Field(description="The number of its example questions.")
 
 
 class ReplyExample(Wire):
+    """An example question of a reply."""
+
     text: str
     offset: int
     created_at: str | None = Field(description="Null for questions of releases that did not note it.")
@@ -73,6 +81,8 @@ class ReplyFeedback(Wire):
 
 
 class ReplyDetails(RatedReply):
+    """A reply with its examples and the feedback about it."""
+
     examples: list[ReplyExample]
     taught: list[ReplyFeedback] = Field(description="The newest feedback about it, newest first.")
 
@@ -145,6 +155,8 @@ class ImportedLine(Wire):
 
 
 class ImportAnswer(Wire):
+    """The result of an import, or of its preview."""
+
     lines: list[ImportedLine]
     sheet: str | None = Field(description="The sheet of a workbook that was read; null for other files.")
     other_sheets: list[str] = Field(description="The sheets of the workbook that were not read.")
@@ -156,6 +168,8 @@ class ImportAnswer(Wire):
 
 
 class UnansweredQuestion(Wire):
+    """A question that got no reply."""
+
     text: str
     predictions: list[str] = Field(description="The ids of the predictions, newest first.")
     asked_at: str
@@ -173,10 +187,14 @@ class UnansweredCluster(Wire):
 
 
 class UnansweredAnswer(Wire):
+    """Unanswered questions by meaning."""
+
     clusters: list[UnansweredCluster]
 
 
 class RepliesAnswer(Wire):
+    """A page of the repertoire."""
+
     replies: list[ReplySummary]
     next: str | None = Field(
         description="The value of `after` for the replies that follow; null if these are the last."

@@ -8,6 +8,8 @@ from online.schemas.fields import Cause, NativeRequest, Wire
 
 
 class VersionDetails(Wire):
+    """A version of a model."""
+
     version: str
     parent: str | None
     learned_until: int
@@ -25,12 +27,16 @@ class VersionDetails(Wire):
 
 
 class VersionLabel(Wire):
+    """A label and its version."""
+
     label: str
     version: str
     percent: float = Field(description="Of the canary: its share of the traffic.")
 
 
 class FreezeState(Wire):
+    """Why and since when nothing is learned."""
+
     since: str
     reason: str
     cause: Cause | None = Field(None, description="The same for programs; null for the words of an operator.")
@@ -47,6 +53,8 @@ class RejectedSnapshot(Wire):
 
 
 class VersionsAnswer(Wire):
+    """A page of the versions, and the live one."""
+
     versions: list[VersionDetails]
     version_count: int = Field(description="How many versions there are in all.")
     next_before: int | None = Field(description="The `before` of the next page; null: this is the last one.")
@@ -59,6 +67,8 @@ class VersionsAnswer(Wire):
 
 
 class GivenAnswer(Wire):
+    """The answer of a version."""
+
     choice: str | None = Field(description="The class, the number or the id of the reply; null: no answer.")
     text: str | None = Field(description="Of the reply.")
     score: float
@@ -110,6 +120,8 @@ class ShadowAnswer(Wire):
 
 
 class RollbackRequest(NativeRequest):
+    """Which version to go back to."""
+
     version: str | int = Field("previous", description="A number or a version label.")
     freeze: bool = Field(
         False, description="Also stop learning, so that no newer version goes live until the model is thawed."
@@ -118,11 +130,15 @@ class RollbackRequest(NativeRequest):
 
 
 class LabelRequest(NativeRequest):
+    """Which version a label names."""
+
     version: str | int = Field(description="A number or another version label.")
     percent: float = Field(0, ge=0, le=100, description="Of the canary: its share of the traffic.")
 
 
 class FreezeRequest(NativeRequest):
+    """Why learning is to stop."""
+
     reason: str = Field("", max_length=500)
 
 
@@ -142,13 +158,19 @@ class QuarantineDetails(Wire):
 
 
 class QuarantinesAnswer(Wire):
+    """The quarantines of a model."""
+
     quarantines: list[QuarantineDetails]
 
 
 class EndQuarantine(NativeRequest):
+    """How a quarantine ends."""
+
     outcome: Literal["learned", "dropped"]
 
 
 class RollbackAnswer(Wire):
+    """The version that is live after a roll back."""
+
     version: str
     learned_until: int

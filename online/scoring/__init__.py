@@ -1,1 +1,1 @@
-"""How an answer is judged, live and in a replay alike."""
+"""The scoring of answers, live and in a replay alike."""

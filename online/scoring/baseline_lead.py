@@ -1,4 +1,4 @@
-"""How far a baseline is ahead of the model, on the examples that judge both.
+"""The lead of a baseline over the model, on the examples that judge both.
 
 scores of the same examples --difference, scaled into [0, 1]--> AverageSequence --> Lead
 """
@@ -35,6 +35,7 @@ class Lead:
 
     @property
     def is_far(self) -> bool:
+        """Whether the lead is too large for chance."""
         if self.numbers:
             return self.low > 0 and self.other < FAR_SHARE * self.model
         return self.low > FAR_POINTS

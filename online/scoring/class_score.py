@@ -47,12 +47,15 @@ class ClassScore:
         self.ahead = {name: LeadCounts() for name in BASELINES}
 
     def observe(self, label: str) -> None:
+        """Show a right answer to the baselines."""
         self.baselines.observe(label)
 
     def guesses(self) -> BaselineAnswers:
+        """Return what the baselines would answer now."""
         return self.baselines.guesses()
 
     def add_all(self, judged: JudgedOutcomes) -> list[float | None]:
+        """Score outcomes; return the loss of each, None for one that does not judge."""
         ups = [names_right_answer(event) for event in judged.events]
         labels = [event.label for event in judged.events]
         found = {
@@ -90,6 +93,7 @@ class ClassScore:
             self.calibration.add(answer, truth)
 
     def figures(self) -> Figures:
+        """Return the figures by name."""
         accuracy, last_class = self.hits["model"].share, self.ahead["no_change"].lead("no_change")
         figures: Figures = {
             "judged": self.hits["model"].judged,
@@ -110,9 +114,11 @@ class ClassScore:
         return {**figures, **compute_agreement(self.confusion), **self.calibration.figures()}
 
     def leads(self) -> list[Lead]:
+        """Return the leads of the baselines."""
         return collect_leads(self.ahead)
 
     def details(self) -> ScoreDetails:
+        """Return the details that plots and tables show."""
         reliability = self.calibration.bins()
         confusion = build_confusion(self.confusion)
         return ScoreDetails(
@@ -216,6 +222,7 @@ class Calibration:
     rights: list[int] = field(default_factory=lambda: [0] * BINS)
 
     def add(self, answer: Answer, truth: str) -> None:
+        """Count an answer and the truth."""
         if not answer.candidates:
             return
         chance, squares = MIN_PROBABILITY, 0.0
@@ -234,10 +241,12 @@ class Calibration:
         self.rights[place] += best == truth
 
     def bins(self) -> list[tuple[int, float, float]]:
+        """Return (count, mean probability, share of right answers) of each bin that is not empty."""
         full = [(n, c / n, r / n) for n, c, r in zip(self.sizes, self.chances, self.rights, strict=True) if n]
         return [(count, round(chance, 6), round(right, 6)) for count, chance, right in full]
 
     def figures(self) -> Figures:
+        """Return log loss, Brier score and expected calibration error; None without probabilities."""
         if not self.count:
             return {"log_loss": None, "brier": None, "ece": None}
         gaps = sum(abs(chance - right) for chance, right in zip(self.chances, self.rights, strict=True))

@@ -1,4 +1,4 @@
-"""Which classes a model confuses: a table of the most frequent classes, and the pairs that are confused most often."""
+"""The confusion of classes: a table of the most frequent classes, and the pairs that are confused most often."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -78,7 +78,7 @@ class AlarmGroup:
         return [alarm for alarm in self.alarms if alarm.what == "loss"]
 
     def includes(self, alarm: Alarm) -> bool:
-        """Whether a later alarm is of this change: it follows soon, or began before this change was noticed."""
+        """Return whether a later alarm is of this change: it follows soon, or began before this change was noticed."""
         return alarm.offset - self.last < QUIET or self.since - QUIET < alarm.since <= self.offset
 
 
@@ -122,7 +122,7 @@ def join_fall(
 
 
 def is_of_fall(change: AlarmGroup, fall: Fall, answers: JudgedAnswers) -> bool:
-    """Whether a change of the answers is the same event as a fall: its last alarm is later, or not long before without
+    """Return whether a change of the answers is the same event as a fall: its last alarm is later, or not long before without
     a recovery.
     """
     if change.main.what == "features" or fall.since >= change.last + QUIET:
@@ -131,14 +131,14 @@ def is_of_fall(change: AlarmGroup, fall: Fall, answers: JudgedAnswers) -> bool:
 
 
 def has_recovered(change: AlarmGroup, later: OutcomeSpan | None) -> bool:
-    """Whether the answers after the alarms of a change were about as good as before it. Not of numbers, whose errors are no rates."""
+    """Return whether the answers after the alarms of a change were about as good as before it. Not of numbers, whose errors are no rates."""
     if not change.losses or later is None or later.count < MIN_RECOVERY:
         return False
     return 1 - later.mean < (change.losses[-1].before + change.losses[-1].after) / 2
 
 
 def is_over(change: AlarmGroup, recent: RecentOutcomes) -> bool:
-    """Whether the newest answers, all of them after the alarms of a change, are about as good as those before it.
+    """Return whether the newest answers, all of them after the alarms of a change, are about as good as those before it.
 
     A change of one class or of the inputs, and one of numbers, never is: the newest answers do not tell.
     """

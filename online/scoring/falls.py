@@ -1,4 +1,4 @@
-"""Whether answers became worse: of a live model its newest ones, of a replay those anywhere along its learning curve.
+"""Finds out whether answers became worse: of a live model its newest ones, of a replay those anywhere along its learning curve.
 
     last 50 | 100 | 200 | 500 | 1,000  against every stretch before --> Fall, if chance does not explain it
     last 100 against the 100 | 200 | 500 right before               --> Decline, if chance hardly explains it
@@ -105,6 +105,7 @@ class PastFall:
 
     @property
     def has_recovered(self) -> bool:
+        """Whether answers are as good again as before the fall."""
         return self.now.mean >= self.fall.before.mean - LEAST_FALL
 
     @property
@@ -147,6 +148,7 @@ def _find_fall(recent: RecentOutcomes, cells: "BlockSeries", ring: Sequence[Answ
 
 
 def is_as_good(after: OutcomeSpan, before: OutcomeSpan, numbers: bool) -> bool:
+    """Return whether answers are at least as good as before."""
     return after.mean <= before.mean if numbers else after.mean >= before.mean
 
 
@@ -184,7 +186,7 @@ def find_recovery(recent: RecentOutcomes, since: RecentOutcomes, fallen: Fall | 
 
 
 def is_recovered(outcomes: Sequence[AnswerOutcome], before: OutcomeSpan, after: OutcomeSpan, numbers: bool) -> bool:
-    """Whether outcomes are nearer to `before` than to `after`, and chance may explain that they are worse than `before`."""
+    """Return whether outcomes are nearer to `before` than to `after`, and chance may explain that they are worse than `before`."""
     scores = [each.served for each in outcomes]
     count, mean = len(scores), sum(scores) / len(scores)
     if numbers:
@@ -200,7 +202,7 @@ def is_recovered(outcomes: Sequence[AnswerOutcome], before: OutcomeSpan, after: 
 def is_better_than_rest(
     recent: RecentOutcomes, since: RecentOutcomes, parts: Sequence[Sequence[AnswerOutcome]]
 ) -> bool:
-    """Whether the last 100 still contain worse outcomes from before a roll back, more than chance easily explains.
+    """Return whether the last 100 still contain worse outcomes from before a roll back, more than chance easily explains.
 
     No fall is found any more once those since are the larger part of the last 100. parts: all of those since, and the newest.
     """
@@ -333,10 +335,12 @@ class BlockSeries:
 
 
 def running(values: Sequence[float]) -> Floats:
+    """Return running sums, from 0."""
     return np.concatenate([[0.0], np.cumsum(np.asarray(values, np.float64))])
 
 
 def compare(one: OutcomeBlock, other: OutcomeBlock) -> float:
+    """Return the likelihood ratio of two blocks having different rates."""
     return float(likelihood_ratios(one.size, one.hits, other.size, other.hits))
 
 

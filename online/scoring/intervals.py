@@ -75,6 +75,7 @@ class LowerSequence:
 
     @property
     def bound(self) -> float:
+        """The lower bound, valid at every moment."""
         if not self.count:
             return 0.0
         return max((self.won - self.paid - math.log(1 / self.alpha)) / self.bets, 0.0)
@@ -87,11 +88,12 @@ def running_sums(start: float, values: Floats) -> Floats:
 
 
 def last_sum(start: float, values: Floats) -> float:
+    """Return the last running sum, added in order."""
     return float(running_sums(start, values)[-1])
 
 
 def stitched_boundary(variance_N: Floats, alpha: float) -> Floats:
-    """The boundary [N] that a sum of centred values in [-1, 1] ever exceeds with chance alpha at most."""
+    """Return the boundary [N] that a sum of centred values in [-1, 1] ever exceeds with chance alpha at most."""
     variance_N = np.maximum(variance_N, 1.0)
     spent_N = POWER * np.log(np.log(ETA * variance_N)) + math.log(ZETA / (alpha * math.log(ETA) ** POWER))
     bound_N: Floats = np.sqrt(K1**2 * variance_N * spent_N + K2**2 * spent_N**2) + K2 * spent_N
@@ -130,9 +132,11 @@ class AverageSequence:
 
     @property
     def mean(self) -> float:
+        """The mean so far."""
         return self.total / self.count
 
     def interval(self) -> Interval:
+        """Return the interval, valid at every moment."""
         if not self.count:
             return 0.0, 1.0
         low, high = self._intervals(np.array([self.mean]), np.array([self.variance]), self.count)
@@ -156,10 +160,12 @@ class PolicySequence:
         self.under, self.over = LowerSequence((1 - self.level) / 2), LowerSequence((1 - self.level) / 2)
 
     def add(self, weights: Floats, rewards: Floats) -> None:
+        """Add weighted rewards."""
         self.under.add(weights * rewards)
         self.over.add(weights * (1 - rewards))
 
     def interval(self) -> Interval:
+        """Return the interval, valid at every moment."""
         low, high = min(self.under.bound, 1.0), max(1 - self.over.bound, 0.0)
         return min(low, high), max(low, high)  # they cross only where the weights cannot be right
 

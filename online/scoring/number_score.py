@@ -34,12 +34,15 @@ class NumberScore:
         self.ahead = {name: LeadCounts(numbers=True) for name in ("no_change", "mean")}
 
     def observe(self, label: str) -> None:
+        """Show a right number to the baselines."""
         self.baselines.observe(parse_number(label))
 
     def guesses(self) -> BaselineAnswers:
+        """Return what the baselines would answer now."""
         return self.baselines.guesses()
 
     def add_all(self, judged: JudgedOutcomes) -> list[float | None]:
+        """Score outcomes; return the error of each, None for one that does not judge."""
         errors = [self._add(*pair) for pair in zip(judged.events, judged.outcomes, strict=True)]
         counted = [index for index, each in enumerate(errors) if each]
         names = {name: None for each in errors for name in each}
@@ -76,6 +79,7 @@ class NumberScore:
         return {name: abs(number - value) for name, number in answers.items()}
 
     def figures(self) -> Figures:
+        """Return the figures by name."""
         judged = self.judged["model"]
         errors = {name: round_digits(metric.get()) if self.judged[name] else None for name, metric in self.mae.items()}
         return {
@@ -90,13 +94,16 @@ class NumberScore:
         }
 
     def leads(self) -> list[Lead]:
+        """Return the leads of the baselines."""
         return collect_leads(self.ahead)
 
     def details(self) -> ScoreDetails:
+        """Return the details that plots and tables show."""
         _, users = self.served.counts()
         kept = {"pairs": self.pairs.pairs, "pairs_every": self.pairs.every}
         return ScoreDetails([*self.curve.segments()], {}, users, **kept)  # type: ignore[arg-type]  # no version was right or wrong
 
 
 def round_digits(value: Any) -> float:
+    """Return a number with six significant digits."""
     return float(f"{value:.6g}")

@@ -48,16 +48,18 @@ class PairedComparison:
 
     @property
     def interval(self) -> tuple[float, float]:
+        """The interval of the mean difference of losses."""
         low, high = self.sequence.interval()
         return 2 * low - 1, 2 * high - 1
 
     @property
     def verdict(self) -> str:
+        """The verdict: better, worse or undecided."""
         low, high = self.interval
         return "better" if low > 0 else "worse" if high < 0 else "undecided"
 
     def stands_among(self, count: int) -> bool:
-        """Whether 0 is excluded where so many comparisons are made at once: each may err with a part of the probability."""
+        """Return whether 0 is excluded where so many comparisons are made at once: each may err with a part of the probability."""
         low, high = replace(self.sequence, alpha=self.sequence.alpha / count).interval()
         return low > 0.5 or high < 0.5
 

@@ -1,4 +1,4 @@
-"""How answers are scored by the feedback that follows them, in order; a replay and a server count alike.
+"""Scores answers by the feedback that follows them, in order; a replay and a server count alike.
 
     event + answers ------------> judge_answers --> Curve   any number of examples in bounded memory
     event with the right answer -------------> Baselines
@@ -18,7 +18,7 @@ MAX_SEGMENTS = 512  # of a curve; it keeps at least half as many once it has rea
 
 
 def names_right_answer(event: Event) -> bool:
-    """Whether an event gives the right answer: a label, a correction, or a positive reward."""
+    """Return whether an event gives the right answer: a label, a correction, or a positive reward."""
     return event.kind in ("label", "correction") or (event.kind == "reward" and is_positive(event.reward))
 
 
@@ -43,6 +43,7 @@ class HitCounts:
     right: int = 0
 
     def add(self, right: bool) -> None:
+        """Count a judged answer."""
         self.judged += 1
         self.right += right
 
@@ -54,6 +55,7 @@ class HitCounts:
 
     @property
     def share(self) -> float | None:
+        """The share of right answers; None of none."""
         return round(self.right / self.judged, 6) if self.judged else None
 
 
@@ -69,12 +71,14 @@ class Baselines:
     most: str | None = None
 
     def observe(self, label: str) -> None:
+        """Count a right answer."""
         self.seen[label] += 1
         if self.most is None or self.seen[label] > self.seen[self.most]:
             self.most = label
         self.last = label
 
     def guesses(self) -> dict[str, str | None]:
+        """Return the last class and the most frequent one."""
         return {"no_change": self.last, "majority": self.most}
 
 
@@ -87,11 +91,13 @@ class NumberBaselines:
     mean: float = 0.0
 
     def observe(self, number: float) -> None:
+        """Count a right number."""
         self.last = number
         self.count += 1
         self.mean += (number - self.mean) / self.count
 
     def guesses(self) -> dict[str, float]:
+        """Return the last number and the mean."""
         return {"no_change": self.last, "mean": self.mean} if self.count else {}
 
 
@@ -111,6 +117,7 @@ class CurveSegment:
     ended: str | None = None
 
     def add(self, scores: Mapping[str, float], offset: int, at: str | None) -> None:
+        """Add the scores of one example."""
         self.offset, self.began, self.ended = offset, self.began or at, at or self.ended
         for name, value in scores.items():
             self.counts[name] = self.counts.get(name, 0) + 1
@@ -136,6 +143,7 @@ class CurveSegment:
         return CurveSegment(later.until, counts, sums, later.offset, began, ended)
 
     def mean(self, name: str) -> float | None:
+        """Return the mean score of a predictor in this segment."""
         return self.sums[name] / self.counts[name] if self.counts.get(name) else None
 
 

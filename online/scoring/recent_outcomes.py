@@ -39,6 +39,7 @@ class OutcomeBlock(NamedTuple):
 
     @property
     def rate(self) -> float:
+        """The share of hits."""
         return self.hits / self.size
 
 
@@ -61,22 +62,24 @@ class RecentOutcomes:
 
     @property
     def guessers(self) -> tuple[str, str]:
+        """The names of the naive guessers."""
         return ("no_change", "mean" if self.numbers else "majority")
 
     def add(self, outcome: AnswerOutcome) -> None:
+        """Add an outcome; old ones are merged into blocks."""
         self.ring.append(outcome)
         if len(self.ring) >= KEPT + BLOCK:
             self.blocks.append(self.count([self.ring.popleft() for _ in range(BLOCK)]))
 
     def answered_by(self, learned_until: int) -> "RecentOutcomes":
-        """Those of versions that had learned no more than an offset: what is known of a version after a roll back to it."""
+        """Return those of versions that had learned no more than an offset: what is known of a version after a roll back to it."""
         found = RecentOutcomes(self.numbers)
         found.ring.extend(each for each in self.ring if each.known_until <= learned_until)
         found.blocks.extend(each for each in self.blocks if each.known_until <= learned_until)
         return found
 
     def after_roll_back(self, learned_until: int, since: int) -> "RecentOutcomes":
-        """Those of the version that was rolled back to, and of later ones, as far back as single outcomes are kept.
+        """Return those of the version that was rolled back to, and of later ones, as far back as single outcomes are kept.
 
         learned_until: of that version. since: what the newest version had learned. Late feedback for the versions in between says
         nothing about the roll back.
@@ -91,6 +94,7 @@ class RecentOutcomes:
         return len(self.ring) + BLOCK * len(self.blocks)
 
     def count(self, outcomes: Sequence[AnswerOutcome]) -> OutcomeBlock:
+        """Merge outcomes into a block."""
         newest = outcomes[-1]
         hits = sum(map(self._is_hit, outcomes))
         known_until = max(each.known_until for each in outcomes)
@@ -102,24 +106,25 @@ class RecentOutcomes:
         return outcome.usual is not None and outcome.served < outcome.usual
 
     def cells(self, width: int) -> list[OutcomeBlock]:
-        """All outcomes, those of the ring counted by `width`: without the oldest that do not fill a cell."""
+        """Return all outcomes, those of the ring counted by `width`: without the oldest that do not fill a cell."""
         ring = list(self.ring)
         starts = range(len(ring) % width, len(ring), width)
         return [*self.blocks, *(self.count(ring[start : start + width]) for start in starts)]
 
     def newest(self, count: int = HEADLINE) -> OutcomeSpan | None:
+        """Return the summary of the newest outcomes; None of none."""
         return summarize(list(self.ring)[-count:])
 
     def newest_after(self, offset: int) -> OutcomeSpan | None:
-        """The last 100, without those up to an offset."""
+        """Return the last 100, without those up to an offset."""
         return summarize([each for each in list(self.ring)[-HEADLINE:] if each.offset > offset])
 
     def since(self, offset: int) -> OutcomeSpan | None:
-        """Those after an offset, as far back as single outcomes are kept."""
+        """Return those after an offset, as far back as single outcomes are kept."""
         return summarize([each for each in self.ring if each.offset > offset])
 
     def newest_guesses(self, count: int = HEADLINE) -> dict[str, OutcomeSpan]:
-        """The accuracies, or mean errors, of the naive guessers on those of the newest questions that judge them."""
+        """Return the accuracies, or mean errors, of the naive guessers on those of the newest questions that judge them."""
         newest = list(self.ring)[-count:]
         columns = ([each.last for each in newest], [each.usual for each in newest])
         guesses = {
@@ -129,7 +134,7 @@ class RecentOutcomes:
         return {name: found for name, judged in guesses.items() if (found := summarize(judged))}
 
     def trend(self, width: int = HEADLINE // 2) -> list[OutcomeSpan]:
-        """All outcomes of the ring in groups of `width`, oldest first; the oldest group has what is left over as well."""
+        """Return all outcomes of the ring in groups of `width`, oldest first; the oldest group has what is left over as well."""
         ring = list(self.ring)
         starts = [0, *range(width + len(ring) % width, len(ring), width)]
         stops = [*starts[1:], len(ring)]
@@ -137,7 +142,7 @@ class RecentOutcomes:
         return [found for start, stop in groups if (found := summarize(ring[start:stop]))]
 
     def suspect_from(self, begin: int) -> int:
-        """The offset from which everything that was learned is as suspect as the answers that are worse since `begin`.
+        """Return the offset from which everything that was learned is as suspect as the answers that are worse since `begin`.
 
         It follows the newest outcome before `begin` that is known.
         """
@@ -148,10 +153,12 @@ class RecentOutcomes:
     # state
 
     def to_json(self) -> list[Any]:
+        """Return the outcomes as JSON values."""
         return [[list(each) for each in self.blocks], [list(each) for each in self.ring]]
 
     @classmethod
     def from_json(cls, numbers: bool, kept: Sequence[Any]) -> "RecentOutcomes":
+        """Return the outcomes that `to_json` stored."""
         found = cls(numbers)
         if kept:
             found.blocks.extend(OutcomeBlock(*each) for each in kept[0])
@@ -160,12 +167,14 @@ class RecentOutcomes:
 
 
 def summarize(outcomes: Sequence[AnswerOutcome]) -> OutcomeSpan | None:
+    """Return the summary of outcomes; None of none."""
     if not outcomes:
         return None
     return OutcomeSpan(len(outcomes), sum(each.served for each in outcomes) / len(outcomes), outcomes[-1].offset)
 
 
 def summarize_blocks(blocks: Sequence[OutcomeBlock]) -> OutcomeSpan:
+    """Return the summary of blocks."""
     count = sum(each.size for each in blocks)
     return OutcomeSpan(count, sum(each.total for each in blocks) / count, blocks[-1].offset)
 

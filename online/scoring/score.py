@@ -1,4 +1,4 @@
-"""What every score has: the outcomes that are pending, the counts of served answers, and the protocol.
+"""The base of every score: the pending outcomes, the counts of served answers, and the protocol.
 
     prediction --> PendingOutcome: the answers of every predictor, at that moment
     event      --> Score.add: judges those predictors whose answer the event rates (see `prequential`)
@@ -117,6 +117,7 @@ class JudgedOutcomes:
     def append(
         self, event: Event, outcome: PendingOutcome, offset: int = 0, at: str | None = None, late: float | None = None
     ) -> None:
+        """Append an outcome with what judges it. late: seconds from the answer to the feedback."""
         self.events.append(event)
         self.outcomes.append(outcome)
         self.offsets.append(offset)
@@ -133,6 +134,8 @@ class JudgedOutcomes:
 
 
 class Score(Protocol):
+    """What a replay and a live model count alike: the baselines, the figures and the curve."""
+
     curve: Curve
 
     def observe(self, label: str) -> None:
@@ -164,6 +167,7 @@ class ServedScore:
     users: Counter[str] = field(default_factory=Counter)
 
     def add(self, right: bool, outcome: PendingOutcome) -> None:
+        """Count a served answer that was judged."""
         if outcome.served is None or outcome.served.choice is None:
             return
         self.hits.add(right)
@@ -175,6 +179,7 @@ class ServedScore:
             self.users[outcome.user if known else "(others)"] += 1
 
     def counts(self) -> tuple[dict[int, tuple[int, int]], dict[str, int]]:
+        """Return (judged, right) by groups of versions, and the number of answers by user."""
         versions = {version: (hits.judged, hits.right) for version, hits in sorted(self.versions.items())}
         return versions, dict(self.users.most_common())
 

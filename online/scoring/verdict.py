@@ -105,16 +105,20 @@ class VerdictInputs:
 
     @property
     def is_counting(self) -> bool:
+        """Whether older feedback is still being counted."""
         return self.counted_until is not None and self.counted_until < self.head - UNCOUNTED
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """The status of a model, and the reasons for it, the worst first."""
+
     status: Status
     reasons: tuple[Reason, ...]
 
     @property
     def codes(self) -> tuple[str, ...]:
+        """The codes of the reasons."""
         return tuple(reason.code for reason in self.reasons)
 
 
@@ -133,6 +137,7 @@ def assess(facts: VerdictInputs) -> Verdict:
 
 
 def find_attention(facts: VerdictInputs) -> Iterator[Reason]:
+    """Yield the reasons that need attention."""
     if facts.fall is not None and facts.recovery is None:
         yield explain_fall(facts, facts.fall, "attention")
     if facts.unservable:
@@ -157,21 +162,25 @@ def find_attention(facts: VerdictInputs) -> Iterator[Reason]:
 
 
 def explain_fall(facts: VerdictInputs, fall: Fall, level: Level) -> Reason:
+    """Return the reason of a fall, with the version to roll back to."""
     older = None if facts.older is None else str(facts.older)
     figures = {**compare(fall), "since": fall.since, "since_at": facts.fall_at, "roll_back_to": older}
     return Reason("error_rose" if facts.numbers else "accuracy_fell", level, figures)
 
 
 def compare(change: Fall | Decline) -> Figures:
+    """Return the figures of a fall or a decline."""
     before, after = change.before, change.after
     return {"before": round(before.mean, 6), "before_count": before.count, **summarize(after)}
 
 
 def summarize(stretch: OutcomeSpan | None) -> Figures:
+    """Return the figures of a span."""
     return {} if stretch is None else {"after": round(stretch.mean, 6), "count": stretch.count}
 
 
 def find_idleness(facts: VerdictInputs) -> Iterator[Reason]:
+    """Yield the reasons for which nothing is learned."""
     is_held = facts.frozen_since is not None
     if facts.learner == "stopped":
         yield Reason("learner_stopped", "not_learning", {"reason": facts.learner_reason})
@@ -201,6 +210,7 @@ def name_freeze_cause(cause: Cause | None) -> Figures:
 
 
 def find_doubts(facts: VerdictInputs) -> Iterator[Reason]:
+    """Yield the reasons for which too little is known."""
     if facts.is_counting:
         yield Reason("still_counting", "unknown", {"counted": facts.counted_until or 0, "of": facts.head})
     elif facts.rated < ENOUGH:
@@ -208,6 +218,7 @@ def find_doubts(facts: VerdictInputs) -> Iterator[Reason]:
 
 
 def find_notices(facts: VerdictInputs) -> Iterator[Reason]:
+    """Yield the reasons that change nothing."""
     if facts.recovery is not None:
         yield Reason("recovering", "notice", summarize(facts.recovery))
         if facts.fall is not None:

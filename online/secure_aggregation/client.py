@@ -30,6 +30,7 @@ class AggregationClient:
         self._is_masked = self._is_revealed = False
 
     def advertise(self) -> PublicKeys:
+        """Return the public keys, the first message."""
         return PublicKeys(public_key(self._sealing_key), public_key(self._masking_key))
 
     def share(self, group: AggregationGroup, number: int, keys: Mapping[int, PublicKeys]) -> SealedShares:
@@ -53,7 +54,7 @@ class AggregationClient:
         return SealedShares(sealed, commit(self._seed))
 
     def mask(self, sealed: Mapping[int, bytes], values_L: NDArray[np.int64]) -> bytes:
-        """The masked values, packed. sealed: the shares of the others that have sent some, by their number.
+        """Return the masked values, packed. sealed: the shares of the others that have sent some, by their number.
 
         Raises AggregationFailed if too few have, or if shares were changed.
         """
@@ -92,7 +93,7 @@ class AggregationClient:
         return Unmasking({n: self._shares[n][0] for n in gone}, {n: self._shares[n][1] for n in alive})
 
     def _sealing_secret(self, other: int, number: int) -> bytes:
-        """The key with which the member `number` seals its shares for `other`; one of the two is this client."""
+        """Return the key with which the member `number` seals its shares for `other`; one of the two is this client."""
         partner = other if number == self.number else number
         purpose = b"online share %d to %d " % (number, other) + self.group.context
         return agree(self._sealing_key, self._keys[partner].sealing, purpose)

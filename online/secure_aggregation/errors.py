@@ -1,4 +1,4 @@
-"""What ends an aggregation."""
+"""The error that ends an aggregation."""
 
 
 class AggregationFailed(ValueError):

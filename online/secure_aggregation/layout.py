@@ -1,4 +1,4 @@
-"""How integers travel: each in as many bits as the sum of all clients' needs, so that no sum wraps around.
+"""The packing of integers: each in as many bits as the sum of all clients' needs, so that no sum wraps around.
 
     int64 [L] --modulo 2^bits--> uint64 [L] --masks are added--> packed bits --sum of all, unmasked--> int64 [L]
 
@@ -28,11 +28,12 @@ class IntegerSegment:
 
     @property
     def byte_count(self) -> int:
+        """The packed length."""
         return -(-self.length * self.bits // 8)
 
 
 def fit_segment(length: int, largest: int) -> IntegerSegment:
-    """The segment for integers whose sum over all clients has at most the absolute value `largest`."""
+    """Return the segment for integers whose sum over all clients has at most the absolute value `largest`."""
     bits = largest.bit_length() + 1 if largest else 0  # one for the sign
     if bits > MAX_BITS:
         raise AggregationFailed(f"sums up to {largest:,} need more than {MAX_BITS} bits")
@@ -41,6 +42,8 @@ def fit_segment(length: int, largest: int) -> IntegerSegment:
 
 @dataclass(frozen=True, slots=True)
 class SumLayout:
+    """The integers of a sum, in segments of different widths."""
+
     segments: tuple[IntegerSegment, ...]
 
     @property
@@ -50,6 +53,7 @@ class SumLayout:
 
     @property
     def byte_count(self) -> int:
+        """The packed length."""
         return sum(segment.byte_count for segment in self.segments)
 
     def encode(self, values_L: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -63,11 +67,11 @@ class SumLayout:
         return self.reduce(values_L.astype(np.uint64))
 
     def reduce(self, numbers_L: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The numbers modulo 2^bits of their segments."""
+        """Return the numbers modulo 2^bits of their segments."""
         return numbers_L & self._masks()
 
     def decode(self, residues_L: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The signed integers of residues."""
+        """Return the signed integers of residues."""
         parts = []
         for segment, part in zip(self.segments, self._split(residues_L), strict=True):
             signed = part.astype(np.int64)
@@ -76,13 +80,13 @@ class SumLayout:
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
     def pack(self, residues_L: NDArray[np.uint64]) -> bytes:
-        """The bits of all residues, one after the other, the lowest bit first; each segment begins a byte."""
+        """Return the bits of all residues, one after the other, the lowest bit first; each segment begins a byte."""
         return b"".join(
             pack_bits(part, segment.bits) for segment, part in zip(self.segments, self._split(residues_L), strict=True)
         )
 
     def unpack(self, data: bytes) -> NDArray[np.uint64]:
-        """The inverse of `pack`. Raises AggregationFailed for data of another length."""
+        """Return the inverse of `pack`. Raises AggregationFailed for data of another length."""
         if len(data) != self.byte_count:
             raise AggregationFailed(f"{len(data)} bytes of values, where the layout has {self.byte_count}")
         starts = [0, *accumulate(segment.byte_count for segment in self.segments)]
@@ -98,11 +102,13 @@ class SumLayout:
 
 
 def pack_bits(residues_L: NDArray[np.uint64], bits: int) -> bytes:
+    """Pack integers of a few bits each."""
     own_LB = np.unpackbits(residues_L.astype("<u8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
     return np.packbits(own_LB[:, :bits], bitorder="little").tobytes()
 
 
 def unpack_bits(data: bytes, segment: IntegerSegment) -> NDArray[np.uint64]:
+    """Unpack what `pack_bits` packed."""
     packed = np.frombuffer(data, np.uint8, segment.byte_count)
     own = np.unpackbits(packed, count=segment.length * segment.bits, bitorder="little")
     wide_LB = np.zeros((segment.length, 64), np.uint8)

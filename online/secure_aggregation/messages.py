@@ -1,4 +1,4 @@
-"""What clients send in each round, and what all of them agree on before."""
+"""The messages of clients in each round, and the parameters that they agree on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

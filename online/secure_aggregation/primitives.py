@@ -21,11 +21,12 @@ COUNTER = bytes(16)  # every seed is expanded once
 
 
 def public_key(private: bytes) -> bytes:
+    """Return the public key of a private one."""
     return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
 def agree(private: bytes, public: bytes, purpose: bytes) -> bytes:
-    """The key of 32 bytes that two holders of keys share for a purpose. Raises AggregationFailed for a bad public key."""
+    """Return the key of 32 bytes that two holders of keys share for a purpose. Raises AggregationFailed for a bad public key."""
     try:
         shared = X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError as error:  # of another length, or of small order
@@ -60,5 +61,5 @@ def expand(seed: bytes, count: int) -> NDArray[np.uint64]:
 
 
 def commit(seed: bytes) -> bytes:
-    """What shows later that a seed is the same one. It hides the seed, which is uniform."""
+    """Return what shows later that a seed is the same one. It hides the seed, which is uniform."""
     return hashlib.sha256(b"online secure aggregation seed" + seed).digest()

@@ -1,4 +1,4 @@
-"""What the server computes from the messages of one group. It keeps no state, so that any process can do it."""
+"""The computations of the server on the messages of one group. It keeps no state, so that any process can do it."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from online.secure_aggregation.shamir import combine_shares
 
 
 def route_shares(shared: Mapping[int, SealedShares], number: int) -> dict[int, bytes]:
-    """The sealed shares for one member, by sender. Raises AggregationFailed if a sender left it out."""
+    """Return the sealed shares for one member, by sender. Raises AggregationFailed if a sender left it out."""
     try:
         return {sender: message.sealed[number] for sender, message in shared.items() if sender != number}
     except KeyError:
@@ -27,7 +27,7 @@ def recover_sum(
     masked: Mapping[int, bytes],
     unmaskings: Mapping[int, Unmasking],
 ) -> NDArray[np.int64]:
-    """The sum [L] of the values of the survivors: of the members whose masked values came.
+    """Return the sum [L] of the values of the survivors: of the members whose masked values came.
 
     All by the number of a member. keys: of every member. shared: of those that sent shares. unmaskings: of those survivors
     that revealed shares. Raises AggregationFailed if they are too few, or if shares do not give the secrets.
@@ -52,7 +52,7 @@ def recover_sum(
 def recover_seed(
     group: AggregationGroup, number: int, shared: Mapping[int, SealedShares], unmaskings: Mapping[int, Unmasking]
 ) -> bytes:
-    """The seed of a survivor's own mask. Raises AggregationFailed."""
+    """Return the seed of a survivor's own mask. Raises AggregationFailed."""
     shares = {holder: each.seeds[number] for holder, each in unmaskings.items() if number in each.seeds}
     seed = combine_shares(shares, group.threshold)
     if commit(seed) != shared[number].commitment:
@@ -63,7 +63,7 @@ def recover_seed(
 def recover_masking_key(
     group: AggregationGroup, number: int, keys: Mapping[int, PublicKeys], unmaskings: Mapping[int, Unmasking]
 ) -> bytes:
-    """The masking key of a member that dropped out. Raises AggregationFailed."""
+    """Return the masking key of a member that dropped out. Raises AggregationFailed."""
     shares = {holder: each.masking_keys[number] for holder, each in unmaskings.items() if number in each.masking_keys}
     private = combine_shares(shares, group.threshold)
     if public_key(private) != keys[number].masking:

@@ -15,14 +15,14 @@ RandomBytes = Callable[[int], bytes]
 
 
 def split_secret(secret: bytes, threshold: int, holders: range, random: RandomBytes) -> dict[int, bytes]:
-    """The share of each holder, by its number. holders: numbers above 0. random: returns so many random bytes."""
+    """Return the share of each holder, by its number. holders: numbers above 0. random: returns so many random bytes."""
     assert len(secret) == SECRET_BYTES and 0 < threshold <= len(holders) and holders.start > 0
     coefficients = [int.from_bytes(secret), *(draw_below_prime(random) for _ in range(threshold - 1))]
     return {holder: evaluate(coefficients, holder).to_bytes(SHARE_BYTES) for holder in holders}
 
 
 def combine_shares(shares: Mapping[int, bytes], threshold: int) -> bytes:
-    """The secret. Raises AggregationFailed for too few shares, and for some whose secret cannot be one."""
+    """Return the secret. Raises AggregationFailed for too few shares, and for some whose secret cannot be one."""
     if len(shares) < threshold:
         raise AggregationFailed(f"{len(shares)} shares of a secret came, and {threshold} are needed")
     chosen = dict(sorted(shares.items())[:threshold])
@@ -36,12 +36,12 @@ def combine_shares(shares: Mapping[int, bytes], threshold: int) -> bytes:
 
 
 def draw_below_prime(random: RandomBytes) -> int:
-    """A uniform number of the field: 64 random bits more than it has make the bias of the remainder negligible."""
+    """Return a uniform number of the field: 64 random bits more than it has make the bias of the remainder negligible."""
     return int.from_bytes(random(SHARE_BYTES + 8)) % PRIME
 
 
 def evaluate(coefficients: list[int], x: int) -> int:
-    """The value of a polynomial (Horner's scheme). coefficients: the constant one first."""
+    """Return the value of a polynomial (Horner's scheme). coefficients: the constant one first."""
     value = 0
     for coefficient in reversed(coefficients):
         value = (value * x + coefficient) % PRIME

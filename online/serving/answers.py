@@ -1,4 +1,4 @@
-"""How an answer of a model is written in a response or in a result file: one shape per task."""
+"""Renders a model's answer for a response or a result file: one shape per task."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from online.models import Answer, spec_of
 
 
 def render_answer(kind: str, answer: Answer, max_candidates: int) -> dict[str, Any]:
-    """An answer as a JSON object: a number, a class with probabilities, or a reply.
+    """Return an answer as a JSON object: a number, a class with probabilities, or a reply.
 
     max_candidates: the number of classes or replies that it lists, the best ones.
     """
@@ -17,16 +17,19 @@ def render_answer(kind: str, answer: Answer, max_candidates: int) -> dict[str, A
 
 
 def render_number(answer: Answer) -> dict[str, Any]:
+    """Return a number with its interval."""
     low, high = answer.interval or (None, None)
     return {"value": None if answer.choice is None else float(answer.choice), "low": low, "high": high}
 
 
 def render_class(answer: Answer) -> dict[str, Any]:
+    """Return a class with the probabilities of the likeliest."""
     probabilities = {candidate.id: candidate.score for candidate in answer.candidates}
     return {"label": answer.choice, "probabilities": probabilities}
 
 
 def render_reply(answer: Answer) -> dict[str, Any]:
+    """Return a reply with its candidates and its propensity."""
     candidates = [
         {"id": candidate.id, "text": candidate.text, "score": candidate.score} for candidate in answer.candidates
     ]

@@ -95,13 +95,16 @@ class AwaitedRequest(PendingRequest):
 
     @property
     def is_gone(self) -> bool:
+        """Whether the caller has stopped waiting."""
         return self.result.done()
 
     def answer(self, served: ServedVersion, answers: list[Answer]) -> None:
+        """Give the answers to the caller."""
         if not self.result.done():
             self.result.set_result((served, answers))
 
     def fail(self, error: Exception) -> None:
+        """Raise an error at the caller."""
         if not self.result.done():
             self.result.set_exception(error)
 
@@ -136,11 +139,13 @@ class BatchMetrics:
         self.waiting, self.compute = metrics.waiting_instances.labels(model), metrics.compute_seconds.labels(model)
 
     def gathered(self, size: int, waited_s: float, still_waiting: int) -> None:
+        """Observe a batch that begins."""
         self.size.observe(size)
         self.waited.observe(waited_s)
         self.waiting.set(still_waiting)
 
     def computed(self, seconds: float) -> None:
+        """Observe the time of a model call."""
         self.compute.observe(seconds)
 
 
@@ -252,7 +257,7 @@ class Batcher:
 
     @staticmethod
     def _is_still_wanted(request: PendingRequest, now: float) -> bool:
-        """False if the caller has gone, or the deadline has passed, which is reported to the caller."""
+        """Return False if the caller has gone, or the deadline has passed, which is reported to the caller."""
         if request.is_gone:
             return False
         if now > request.deadline:
@@ -284,7 +289,7 @@ class Batcher:
             request.answer(served, answers)
 
     def _predict(self, served: ServedVersion, batch: list[PendingRequest]) -> Answered:
-        """Each request with its answers, from one call of the model."""
+        """Return each request with its answers, from one call of the model."""
         if any(request.encoder is not served.encoder for request in batch):
             raise EncoderMoved("another version is live, with another encoder; try again")
         started = self._clock()

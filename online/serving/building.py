@@ -127,6 +127,8 @@ def build(
 
 
 def build_erasures(workspace: Workspace, models: Mapping[str, ModelRuntime], parts: ContributedParts) -> Erasures:
+    """Build the erasures, with what each must forget in memory."""
+
     def forget(model: ModelRuntime) -> None:
         model.curve.forget()
         model.comparison.forget()
@@ -145,6 +147,8 @@ def build_erasures(workspace: Workspace, models: Mapping[str, ModelRuntime], par
 
 
 def build_event_retention(workspace: Workspace, models: Mapping[str, ModelRuntime], metrics: Metrics) -> EventRetention:
+    """Build the retention of events."""
+
     def expiring(model: ModelRuntime) -> ExpiringModel:
         live = model.live
         return ExpiringModel(model.spec, model.snapshots, model.relay, lambda: live.encoder_config.recipe)
@@ -153,7 +157,7 @@ def build_event_retention(workspace: Workspace, models: Mapping[str, ModelRuntim
 
 
 def build_supervisor(settings: Settings, models: dict[str, ModelRuntime], metrics: Metrics) -> Supervisor:
-    """The supervisor of the learner; it sends the state of the learner to the subscribers of every model."""
+    """Return the supervisor of the learner; it sends the state of the learner to the subscribers of every model."""
 
     def on_change(state: LearnerState) -> None:
         metrics.learner_up.set(state.state == "running")
@@ -166,7 +170,7 @@ def build_supervisor(settings: Settings, models: dict[str, ModelRuntime], metric
 
 
 def build_store_process(settings: Settings, client: StoreClient) -> Supervisor:
-    """The supervisor of the process that commits feedback, and copies the journal of predictions into the store."""
+    """Return the supervisor of the process that commits feedback, and copies the journal of predictions into the store."""
     return Supervisor("store process", client.start, settings.restart_max_s, lambda state: None)
 
 
@@ -295,7 +299,7 @@ class ModelBuilder:
             await transactions.write(lambda connection: add_shadow_answers(connection, rows))
 
         def create_guard() -> Guard:
-            """Anew each time: the recipe changes with the encoder."""
+            """Return anew each time: the recipe changes with the encoder."""
             return Guard(live.snapshots, self.workspace.store, live.encoder_config.recipe, transactions.spec.guard)
 
         shadow = Shadow(live, write_shadows, self.metrics.shadows_dropped.labels(name))

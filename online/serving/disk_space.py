@@ -24,12 +24,14 @@ DEFAULT_FLOOR_RATIO = 0.1  # of a smaller disk
 
 
 class DiskUsage(NamedTuple):
+    """The free and the total space of a disk."""
+
     free_bytes: int
     total_bytes: int
 
 
 def measure_space(folder: Path) -> DiskUsage:
-    """The space of the file system that holds a folder, as far as this user may fill it."""
+    """Return the space of the file system that holds a folder, as far as this user may fill it."""
     status = os.statvfs(folder)
     return DiskUsage(status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize)
 

@@ -1,4 +1,4 @@
-"""Where the options and the encoder of a model come from: settings, and the encoders tuned for it.
+"""Finds the options and the encoder of a model: in the settings, and among the encoders tuned for it.
 
 These calls are slow (an encoder is loaded from disk, the store is read), so they never run on the event loop.
 """
@@ -49,17 +49,21 @@ class ModelSource:
     encoders: EncoderCache
 
     def options(self) -> Options:
+        """Return the model's options, with the encoder in use."""
         return self.workspace.options(self.spec)
 
     def key_option(self) -> Options:
+        """Return the option with the key that signs states."""
         return self.workspace.key_option(self.spec)
 
     def others(self) -> Iterator[Options]:
+        """Yield the options with every tuned encoder that exists."""
         if can_tune_encoder(self.spec.kind, self.spec.options):
             names = (path.stem for path in self.workspace.encoders.glob("*.safetensors"))
             yield from (with_encoder(self.spec.options, name) for name in ("", *names))
 
     def announced(self) -> Options | None:
+        """Return the options with the encoder that is being adopted; None if there is none."""
         name = (
             self.workspace.announced_encoder(self.spec.name)
             if can_tune_encoder(self.spec.kind, self.spec.options)
@@ -68,4 +72,5 @@ class ModelSource:
         return None if name is None else with_encoder(self.spec.options, name)
 
     def encoder(self, options: Options) -> Encoder:
+        """Return the encoder of the options, created once."""
         return self.encoders.encoder(self.spec.kind, options)

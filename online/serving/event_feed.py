@@ -34,6 +34,7 @@ class EventFeed:
 
     @property
     def has_subscribers(self) -> bool:
+        """Whether anybody follows the events."""
         return bool(self._queues)
 
     def notify(self, name: str, **data: Any) -> None:
@@ -56,11 +57,13 @@ class EventFeed:
             raise Overloaded(f"{MAX_SUBSCRIBERS} clients follow the events of this model; try again later")
 
     def subscribe(self) -> FeedQueue:
+        """Return a queue of further events."""
         queue: FeedQueue = asyncio.Queue(MAX_QUEUED)
         self._queues.add(queue)
         return queue
 
     def unsubscribe(self, queue: FeedQueue) -> None:
+        """Stop filling a queue."""
         self._queues.discard(queue)
 
     def close(self) -> None:

@@ -102,12 +102,13 @@ class LiveModel:
         self._listener = snapshots.folder.wakeup.listen()
 
     def _create_unlearned(self) -> ServedVersion:
-        """Version 0: a model that has learned nothing."""
+        """Return version 0: a model that has learned nothing."""
         config = self.loader.config
         return ServedVersion(create(self.kind, config.options), config.encoder, 0, 0, "")
 
     @property
     def encoder_config(self) -> EncoderConfig:
+        """The encoder with which requests are encoded now."""
         return self.loader.config
 
     @property
@@ -116,11 +117,12 @@ class LiveModel:
         return self.loader.damaged
 
     def known_versions(self) -> list[int]:
-        """The live version, then the others that are loaded, being loaded or damaged, newest first."""
+        """Return the live version, then the others that are loaded, being loaded or damaged, newest first."""
         others = {*self.available, *self.damaged, *self.loading} - {self.current.version, 0}
         return [self.current.version, *sorted(others, reverse=True)]
 
     def state_of(self, version: int) -> VersionState:
+        """Return the state of a version, in TensorFlow Serving's words."""
         if version == self.current.version or version in self.available:
             return "AVAILABLE"
         return "LOADING" if version in self.loading else "END" if version in self.damaged else "START"
@@ -151,6 +153,7 @@ class LiveModel:
             self.close()
 
     def close(self) -> None:
+        """Stop listening for new versions."""
         self._listener.close()
 
     def _prepare_upcoming(self) -> None:
@@ -252,7 +255,7 @@ class LiveModel:
         self.notify("set_aside", set_aside=None if notice is None else describe_set_aside(notice))
 
     def _wanted_versions(self) -> set[int]:
-        """The versions that can be requested."""
+        """Return the versions that can be requested."""
         wanted = {each.version for each in self.labels.values()} | {self.current.version, *self._previous()} - {0}
         if isinstance(self.keep, int):
             return wanted | set(sorted(self.available)[-self.keep :])
@@ -266,7 +269,7 @@ class LiveModel:
         return [live.previous] if live is not None else []
 
     def find(self, selector: VersionSelector, user: str | None = None) -> ServedVersion | None:
-        """The requested version; None for the one that is live when the model is called.
+        """Return the requested version; None for the one that is live when the model is called.
 
         user: draws the canary's share where the selector has no route. Raises UnknownVersion or UnknownVersionLabel.
         """
@@ -297,7 +300,7 @@ class LiveModel:
         return self.available[version]
 
     def load_version(self, version: int) -> ServedVersion:
-        """A version, from disk if it is not among the available ones. Slow.
+        """Return a version, from disk if it is not among the available ones. Slow.
 
         Raises NotFound, CorruptSnapshot, or Conflict for one of another kind or other options.
         """
@@ -345,6 +348,7 @@ def describe_set_aside(notice: SetAsideRecord) -> dict[str, object]:
 
 
 def find_cause(notice: SetAsideRecord) -> Cause:
+    """Return why versions were set aside."""
     figures = {"head": notice.head, "learned_until": notice.learned_until}
     return Cause(
         code="log_ends_early" if notice.learned_until > notice.head else "log_has_other_events", figures=figures
@@ -352,7 +356,7 @@ def find_cause(notice: SetAsideRecord) -> Cause:
 
 
 def draw_percent(model: str, route: str | None) -> float:
-    """A number in [0, 100): always the same for a route, random without one."""
+    """Return a number in [0, 100): always the same for a route, random without one."""
     seed = route.encode() if route is not None else os.urandom(8)
     digest = hashlib.sha256(model.encode() + b"\0" + seed).digest()
     return 100 * int.from_bytes(digest[:8]) / 2**64

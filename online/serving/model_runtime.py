@@ -61,6 +61,7 @@ class ModelReadiness:
 
     @property
     def is_ready(self) -> bool:
+        """Whether the model can answer."""
         return self.reason is None
 
 
@@ -166,7 +167,7 @@ class ModelRuntime:
         return ModelReadiness(difference or self.unready_reason, head)
 
     def _compare_log(self, connection: Connection, served: ServedVersion) -> tuple[int, str | None]:
-        """The last offset, and in what the log is not the one that a version has learned."""
+        """Return the last offset, and in what the log is not the one that a version has learned."""
         digest, name = served.loaded.manifest.log_digest if served.loaded else "", self.spec.name
         self._note_base(connection)
         try:
@@ -177,9 +178,11 @@ class ModelRuntime:
 
     @property
     def freshness_ms(self) -> deque[float]:
+        """The newest measured freshness values."""
         return self.outcomes.freshness_ms
 
     def new_id(self) -> str:
+        """Return a new id."""
         return self.transactions.new_id()
 
     async def read(self, query: Callable[[Connection], Any]) -> Any:
@@ -199,16 +202,16 @@ class ModelRuntime:
         await self.outcomes.flush()
 
     def read_encoder_status(self, connection: Connection) -> dict[str, Any]:
-        """The encoder in use, and the last attempt to tune one."""
+        """Return the encoder in use, and the last attempt to tune one."""
         name = self.spec.name
         return {"encoder": encoder_of(connection, name), "adaptation": load_adaptation(connection, name)}
 
     async def check_health(self, learner: LearnerState) -> ModelHealth:
-        """The verdict on the model, and what it rests on. Raises Unavailable if the store does not answer."""
+        """Return the verdict on the model, and what it rests on. Raises Unavailable if the store does not answer."""
         return await self._health_check.assess(learner)
 
     async def rate_answers(self) -> Ratings:
-        """The figures that the verdict rests on. Raises Unavailable if the store does not answer."""
+        """Return the figures that the verdict rests on. Raises Unavailable if the store does not answer."""
         return await self._health_check.rate()
 
     @property
@@ -216,7 +219,7 @@ class ModelRuntime:
         return HealthCheck(self.spec.name, self.live, self.curve, self.read)
 
     def describe(self, learner: LearnerState) -> dict[str, Any]:
-        """The data of the event `status`."""
+        """Return the data of the event `status`."""
         served = self.live.current
         return {
             "version": str(served.version),
@@ -236,7 +239,7 @@ class ModelRuntime:
         asyncio.get_running_loop().run_in_executor(None, self.curve.forget)  # it may wait for a page
 
     def background_work(self, is_primary: bool) -> Iterator[Coroutine[Any, Any, None]]:
-        """What runs beside the requests until the service stops; some of it in the first worker only."""
+        """Yield what runs beside the requests until the service stops; some of it in the first worker only."""
         yield self.live.watch()
         yield ArrivalNotifier(self.spec.name, self.stream.wakeup, self.stream.head, self.feed).run()
         yield self.standstill.run()
@@ -269,6 +272,7 @@ class ModelRuntime:
             self.starter_until = head
 
     def close_feed(self) -> None:
+        """End the event streams of the model."""
         self.outcomes.stopping.set()
         self.feed.close()
 

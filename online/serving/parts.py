@@ -1,4 +1,4 @@
-"""What plugins keep while a service runs: for the service, and for each model.
+"""The parts that plugins contribute to a running service, and to each of its models.
 
 build: Plugin.service_part(runtime), Plugin.model_part(model, runtime)
 start: background() of each    log replaced: forget_log()    stop: close()
@@ -31,7 +31,7 @@ class ServicePart:
         """Begin, before the service says that it is ready. Raises SetupError."""
 
     def background(self, is_primary: bool) -> Iterable[Work]:
-        """What runs beside the requests until the service stops. is_primary: whether this is the first worker."""
+        """Return what runs beside the requests until the service stops. is_primary: whether this is the first worker."""
         return ()
 
     async def prune(self, pruning: PruningRun) -> None:

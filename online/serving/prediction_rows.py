@@ -58,6 +58,7 @@ class PredictionRecorder:
             row.candidates, row.scores = [each[0] for each in best], [each[1] for each in best]
 
     def build_frame(self, served: ServedVersion, encoder: str, rows: list[JournalRow]) -> JournalFrame:
+        """Return the frame of a batch for the journal."""
         return JournalFrame(self.transactions.name, served.version, served.learned_until, encoder, now(), rows)
 
     async def record_turns(
@@ -110,14 +111,14 @@ def prepare_rows(request: PredictRequest, features: Sequence[bytes], ids: Sequen
 def apply_rules(
     answers: Sequence[Answer], exclude: Sequence[str], are_other_languages: Sequence[bool]
 ) -> Sequence[Answer]:
-    """The answers that are given and recorded: without what the request excludes, or the language of a question rules out."""
+    """Return the answers that are given and recorded: without what the request excludes, or the language of a question rules out."""
     if are_other_languages:
         answers = withhold_untaught(answers, are_other_languages)
     return [answer.without(exclude) for answer in answers] if exclude else answers
 
 
 def instance_json(instance: Any, features: bytes) -> bytes:
-    """An instance as JSON.
+    """Return an instance as JSON.
 
     ParsedNumbers keep the text of the request, or take the fast path: encoding has checked that they are
     finite. In anything else non-ASCII letters are escaped, as the store's search expects.

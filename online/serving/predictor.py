@@ -118,7 +118,7 @@ class Predictor:
         return replace(result, lacks_room=True) if lacks_room else result
 
     async def _add_previous(self, request: PredictRequest) -> PredictRequest:
-        """The request with each follow-up beside the question before it, which is stored with it and read with it."""
+        """Return the request with each follow-up beside the question before it, which is stored with it and read with it."""
         earlier = list[str]()
         if request.conversation is not None and any(map(needs_previous, request.instances)):
             model, user, conversation = self.name, request.user, request.conversation
@@ -164,7 +164,7 @@ class Predictor:
         return PredictionResult(list(apply_rules(answers, request.exclude, are_other)), ids, served)
 
     async def _find_other_languages(self, instances: Sequence[Any]) -> list[bool]:
-        """Whether each instance is in another language than the model's; off the event loop, as it looks words up."""
+        """Return whether each instance is in another language than the model's; off the event loop, as it looks words up."""
         if not self.reads_follow_ups:
             return []
         return await asyncio.to_thread(find_other_languages, self.spec.kind, self.spec.options, instances)

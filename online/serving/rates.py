@@ -48,6 +48,8 @@ class MinuteUsage:
 
 
 class RateLimits:
+    """Counts requests, instances and bytes by minute. Callers without an account are counted by their address."""
+
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         """clock: seconds."""
         self.settings, self.clock = settings, clock
@@ -75,7 +77,7 @@ class RateLimits:
                 self._find(name).add(-requests, -instances, -bytes)
 
     def has_room(self, caller: Caller, bytes: int) -> bool:
-        """Whether a caller may send one more request with so many bytes; counts nothing."""
+        """Return whether a caller may send one more request with so many bytes; counts nothing."""
         if caller.kind in UNLIMITED:
             return True
         for name, quota in self._quotas(caller):
@@ -85,18 +87,18 @@ class RateLimits:
         return True
 
     def _quotas(self, caller: Caller) -> list[tuple[str, Quota]]:
-        """What a caller is counted as, with the quota of each."""
+        """Return what a caller is counted as, with the quota of each."""
         if caller.kind == "key":
             return [(caller.id, self._of_key)]
         of_person = [(caller.id, self._of_person)] if caller.user is not None else []
         return [*of_person, (f"address {network_of(caller.address)}", self._of_address)]
 
     def is_paced(self, caller: Caller) -> bool:
-        """Whether large bodies of a caller take turns."""
+        """Return whether large bodies of a caller take turns."""
         return caller.kind not in UNLIMITED and caller.kind != "key"
 
     def take_turn(self, caller: Caller, bytes: int) -> float:
-        """The seconds after which so many bytes of a large body may be read; what follows from its address waits for longer."""
+        """Return the seconds after which so many bytes of a large body may be read; what follows from its address waits for longer."""
         if not self.is_paced(caller):
             return 0.0
         now, name = self.clock(), network_of(caller.address)
@@ -123,7 +125,7 @@ class RateLimits:
             raise self._refuse("bytes", bytes, quota.bytes, quota.settings[2])
 
     def _find(self, name: str) -> MinuteUsage:
-        """What was counted of a caller or an address in the present minute."""
+        """Return what was counted of a caller or an address in the present minute."""
         window = int(self.clock() // WINDOW_S)
         if window != self._window:
             self._window, self._used, now = window, {}, self.clock()

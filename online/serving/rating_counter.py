@@ -33,6 +33,7 @@ class RatingCounter:
         await asyncio.wait([self._counting], timeout=PATIENCE_S)
 
     async def stop(self) -> None:
+        """Stop counting."""
         if self._counting is not None:
             self._counting.cancel()
             await asyncio.gather(self._counting, return_exceptions=True)

@@ -69,6 +69,7 @@ class Runtime:
         return self.models[name]
 
     def learner(self) -> LearnerState:
+        """Return the state of the learner's process."""
         return self.supervisor.state if self.supervisor is not None else LearnerState(state="external")
 
     async def readiness(self) -> dict[str, ModelReadiness]:
@@ -78,7 +79,7 @@ class Runtime:
         return dict(zip(names, checks, strict=True))
 
     async def is_ready(self) -> bool:
-        """Whether every model can answer and record its answers, and the service is not stopping."""
+        """Return whether every model can answer and record its answers, and the service is not stopping."""
         return not self.stopping and all(check.is_ready for check in (await self.readiness()).values())
 
     @property
@@ -101,6 +102,7 @@ class Runtime:
         return self._lock is not None
 
     async def start(self) -> None:
+        """Load the live versions, and start the background work and the other processes."""
         if self.is_primary:
             self._lock = await asyncio.to_thread(self.workspace.lock_service)
         for model in self.models.values():
@@ -154,6 +156,7 @@ class Runtime:
             model.close_feed()
 
     async def stop(self) -> None:
+        """Stop the background work and the other processes, then close the store."""
         self.close_feeds()
         if self.supervisor is not None:
             await self.supervisor.stop()

@@ -59,7 +59,7 @@ class StreamRelay:
                     await self._wakeup.wait()
 
     async def _relay(self, copy: Copy) -> Copy | None:
-        """The copy to continue with: after a change of encoder, a new one in place of the old."""
+        """Return the copy to continue with: after a change of encoder, a new one in place of the old."""
         rebuilds, self._rebuild_is_due = self._rebuild_is_due, False
         try:
             if rebuilds:
@@ -86,4 +86,5 @@ class StreamRelay:
         log_event(log, "the copy in Redis is written again", logging.WARNING, model=model, reason=reason)
 
     def close(self) -> None:
+        """Close the connection to Redis."""
         self.copy[0].close()

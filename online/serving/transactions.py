@@ -82,7 +82,7 @@ class Transactions:
             await asyncio.to_thread(copy_all, self.store, self.journal)
 
     async def load_predictions(self, ids: Sequence[str]) -> dict[str, PredictionRow]:
-        """Id -> prediction, for those that exist, also of those that were answered a moment ago.
+        """Return id -> prediction, for those that exist, also of those that were answered a moment ago.
 
         Those of this machine are copied now. In a store that is shared, one may be on its way from another machine: only
         after a second it counts as one that does not exist.

@@ -41,6 +41,7 @@ class VersionLoader:
         self.foreign: set[int] = set()
 
     def build_config(self, options: Options) -> EncoderConfig:
+        """Return the encoder and the recipe of options."""
         return EncoderConfig(options, recipe(self.kind, options), self.source.encoder(options))
 
     def refresh_config(self) -> None:
@@ -111,7 +112,7 @@ class VersionLoader:
         return found
 
     def load_newest(self, known: LoadedSnapshot | None, warm_up: Sequence[bytes]) -> ServedVersion | None:
-        """The newest version that can be loaded and was made with the present options."""
+        """Return the newest version that can be loaded and was made with the present options."""
         for version in reversed(self.snapshots.folder.versions()):
             try:
                 served = self.load(version, known, warm_up)
@@ -138,7 +139,7 @@ class VersionLoader:
         log_event(log, "version refused", logging.ERROR, **facts)
 
     def find_config(self, wanted: str, any_encoder: bool) -> EncoderConfig | None:
-        """What a version of this recipe was made with, as far as it can still be made."""
+        """Return what a version of this recipe was made with, as far as it can still be made."""
         if wanted != self.config.recipe:
             self.refresh_config()
         if wanted == self.config.recipe:

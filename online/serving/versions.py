@@ -26,7 +26,7 @@ class ServedVersion:
     replica: Replica | None = None
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
-        """The answers of the model, on whatever device has memory for them."""
+        """Return the answers of the model, on whatever device has memory for them."""
         return self.model.predict(inputs, keys) if self.replica is None else self.replica.predict(inputs, keys)
 
 
@@ -61,16 +61,16 @@ class OptionsSource(Protocol):
     """Where a model's options and encoders come from. Slow: never on the event loop."""
 
     def options(self) -> Options:
-        """The present options. Raises Unavailable if the store does not answer."""
+        """Return the present options. Raises Unavailable if the store does not answer."""
 
     def key_option(self) -> Options:
-        """The present keys, for a model whose state is signed. This is quick."""
+        """Return the present keys, for a model whose state is signed. This is quick."""
 
     def others(self) -> Iterator[Options]:
-        """The options with each encoder that is still on disk."""
+        """Return the options with each encoder that is still on disk."""
 
     def announced(self) -> Options | None:
-        """The options that are about to come into use, if that was announced. This is quick."""
+        """Return the options that are about to come into use, if that was announced. This is quick."""
 
     def encoder(self, options: Options) -> Encoder:
-        """The same encoder for the same options. Raises ValueError or FileNotFoundError."""
+        """Return the same encoder for the same options. Raises ValueError or FileNotFoundError."""

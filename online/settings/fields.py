@@ -431,6 +431,7 @@ class ServiceSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read nothing but the arguments: the sources are merged before (sources.py)."""
         return (init_settings,)
 
     @field_validator("store")
@@ -484,19 +485,20 @@ class ServiceSettings(BaseSettings):
         return f"postgresql+psycopg://{self.store[found.end() :]}" if found and not found["driver"] else self.store
 
     def part(self, kind: type[Part]) -> Part:
-        """The settings of a plugin, by the class that it contributes."""
+        """Return the settings of a plugin, by the class that it contributes."""
         return self if isinstance(self, kind) else kind()
 
     def model(self, name: str) -> ModelSettings | None:
+        """Return the settings of a model; None if it is not configured."""
         return next((model for model in self.models if model.name == name), None)
 
     def dump_with_secrets(self) -> str:
-        """JSON with the secrets in clear, for the standard input of a child process. Never log it."""
+        """Return JSON with the secrets in clear, for the standard input of a child process. Never log it."""
         return self.model_dump_json(context=REVEAL_SECRETS)
 
 
 def with_plugins(core: type[ServiceSettings]) -> type[ServiceSettings]:
-    """The class of all settings: those of the core, and those that plugins contribute."""
+    """Return the class of all settings: those of the core, and those that plugins contribute."""
     parts = tuple(collect("settings"))
     return create_model("Settings", __base__=(*parts, core)) if parts else core
 

@@ -28,7 +28,7 @@ BOUNDS = (("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "le
 
 
 def describe(error: ValidationError) -> str:
-    """A pydantic error as one sentence per finding: where it is, and what is wrong there."""
+    """Return a pydantic error as one sentence per finding: where it is, and what is wrong there."""
     return "; ".join(
         f"{'.'.join(map(str, finding['loc'])) or 'document'}: {plain_message(finding['msg'])}"
         for finding in error.errors()
@@ -38,7 +38,7 @@ def describe(error: ValidationError) -> str:
 def describe_settings_error(
     error: ValidationError, place: Callable[[str], str], list_options: Callable[[], ListOptions] = dict
 ) -> str:
-    """One sentence per finding.
+    """Return one sentence per finding.
 
     place: where a setting was given, such as `--port` or `online.toml: port`. list_options: lists the options of models.
     """
@@ -49,7 +49,7 @@ def describe_settings_error(
 def describe_finding(
     finding: ErrorDetails, place: Callable[[str], str], list_options: Callable[[], ListOptions]
 ) -> str:
-    """A finding about one setting."""
+    """Return a finding about one setting."""
     location, kind = [str(part) for part in finding["loc"]], finding["type"]
     if not location:
         return plain_message(finding["msg"])
@@ -64,6 +64,7 @@ def describe_finding(
 
 
 def describe_unknown(location: list[str], place: Callable[[str], str], list_options: Callable[[], ListOptions]) -> str:
+    """Return the error for an unknown name, with the one that was meant."""
     table = find_table(location[:-1])
     fields = table.model_fields if table else {}
     given_in = next((name for name, each in PLACES.items() if each is table), "")
@@ -72,13 +73,14 @@ def describe_unknown(location: list[str], place: Callable[[str], str], list_opti
 
 
 def explain(name: str, fields: Mapping[str, FieldInfo], given_in: str, list_options: Callable[[], ListOptions]) -> str:
-    """A clause for a name that is unknown where it was given: where it belongs, or the name that was probably meant."""
+    """Return a clause for a name that is unknown where it was given: where it belongs, or the name that was probably meant."""
     is_misspelt = bool(get_close_matches(name, fields, n=1, cutoff=CLOSE))
     elsewhere = find_place(name, list_options, given_in, is_exact=is_misspelt)
     return f"; {elsewhere}" if elsewhere else suggest(name, help_of(fields))
 
 
 def describe_value(finding: ErrorDetails, setting: str, field: FieldInfo | None) -> str:
+    """Return the error for a value that does not fit, with its bounds."""
     value = show_value(finding.get("input"), setting)
     bounds = describe_bounds(field)
     if finding["type"] in ("greater_than_equal", "greater_than", "less_than_equal", "less_than") and bounds:
@@ -88,7 +90,7 @@ def describe_value(finding: ErrorDetails, setting: str, field: FieldInfo | None)
 
 
 def suggest(name: str, known: dict[str, str]) -> str:
-    """A clause for an unknown name: the valid name that was probably meant, and its meaning.
+    """Return a clause for an unknown name: the valid name that was probably meant, and its meaning.
 
     known: the help of each valid name.
     """
@@ -99,11 +101,12 @@ def suggest(name: str, known: dict[str, str]) -> str:
 
 
 def help_of(fields: Mapping[str, FieldInfo]) -> dict[str, str]:
+    """Return the help of each setting."""
     return {name: field.description or "" for name, field in fields.items()}
 
 
 def find_table(location: Iterable[str]) -> type[BaseModel] | None:
-    """The table that a location leads into: ("models", "0") leads into ModelSettings."""
+    """Return the table that a location leads into: ("models", "0") leads into ModelSettings."""
     table: type[BaseModel] | None = Settings
     for part in location:
         if not is_key(part):
@@ -112,11 +115,12 @@ def find_table(location: Iterable[str]) -> type[BaseModel] | None:
 
 
 def is_key(part: str) -> bool:
-    """Whether a part of a location names one of several tables or values."""
+    """Return whether a part of a location names one of several tables or values."""
     return part.isdigit() or part in TABLE_KEYS
 
 
 def find_field(location: list[str]) -> FieldInfo | None:
+    """Return the field that a location names."""
     names = [part for part in location if not is_key(part)]
     for depth, name in reversed(list(enumerate(names))):
         table = find_table(names[:depth])
@@ -126,28 +130,28 @@ def find_field(location: list[str]) -> FieldInfo | None:
 
 
 def describe_bounds(field: FieldInfo | None) -> str:
-    """The range of a number in words: `at least 0 and at most 65535`."""
+    """Return the range of a number in words: `at least 0 and at most 65535`."""
     metadata = field.metadata if field else []
     found = {sign: getattr(each, sign) for each in metadata for sign, _ in BOUNDS if hasattr(each, sign)}
     return " and ".join(f"{words} {found[sign]}" for sign, words in BOUNDS if sign in found)
 
 
 def show_value(value: Any, setting: str) -> str:
-    """The value that was given, if it is short and no secret."""
+    """Return the value that was given, if it is short and no secret."""
     is_shown = isinstance(value, str | int | float) and setting not in (*PRIVATE, *secret_names())
     return f"{value!r} " if is_shown and len(str(value)) <= LONGEST_VALUE_CHARS else "the value "
 
 
 def secret_names() -> list[str]:
-    """The settings that hold a secret."""
+    """Return the settings that hold a secret."""
     return [name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)]
 
 
 def mask_password(url: str) -> str:
-    """The URL with its password replaced; any other text as it is."""
+    """Return the URL with its password replaced; any other text as it is."""
     return re.sub(r"(://[^:/@]*:)[^@/]+@", r"\1***@", url)
 
 
 def plain_message(message: str) -> str:
-    """A message of pydantic, without the prefix that it puts before one of ours."""
+    """Return a message of pydantic, without the prefix that it puts before one of ours."""
     return message.removeprefix("Value error, ")

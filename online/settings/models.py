@@ -27,11 +27,13 @@ def read_guard(given: Any) -> Any:
 
 
 def read_devices(given: Any) -> Any:
-    """A single device is a list of one."""
+    """Return a list of devices; a single device becomes a list of one."""
     return (given,) if isinstance(given, str) else given
 
 
 class FrozenModel(BaseModel):
+    """Base of tables in the config file: frozen, and without unknown names."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 

@@ -1,4 +1,4 @@
-"""Where a setting belongs: a name that was given in one place may be one of another place.
+"""Finds the place where a setting belongs, for a name that was given in another place.
 
 port        the service, before the first [[models]] table
 drift       a [[models]] table
@@ -50,15 +50,18 @@ def find_place(
 
 
 def find_exact(name: str, known: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
+    """Return the place of a name."""
     return next((pair for pair in known if pair[1] == name), None)
 
 
 def find_close(name: str, known: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
+    """Return the place of a name that is nearly the same."""
     close = get_close_matches(name, [each for _, each in known], n=1, cutoff=CLOSE)
     return find_exact(close[0], known) if close else None
 
 
 def describe_option(name: str, options: ListOptions) -> str:
+    """Return the remedy for an option that was given as a setting."""
     kinds = options[name]
     of = f"the kind {kinds[0]}" if len(kinds) == 1 else f"the kinds {', '.join(kinds)}"
     return f"{name!r} is an option of {of}: write it in the options of a [[models]] table, options = {{ {name} = ... }}"

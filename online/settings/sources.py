@@ -44,6 +44,8 @@ class SettingOrigin:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
+    """The settings and the origin of each value."""
+
     settings: Settings
     origins: Mapping[str, SettingOrigin]
 
@@ -55,7 +57,7 @@ def load(
     /,
     **flags: Any,
 ) -> Settings:
-    """The settings from the file (default: ./online.toml, if any), the environment and the flags.
+    """Return the settings from the file (default: ./online.toml, if any), the environment and the flags.
 
     list_options: as in `load_with_origins`.
 
@@ -71,7 +73,7 @@ def load_with_origins(
     /,
     **flags: Any,
 ) -> LoadedSettings:
-    """The settings, and where each came from.
+    """Return the settings, and where each came from.
 
     assignments: NAME=VALUE of `--set`. Flags that are None are not given. list_options: lists the options of models, so that
     an error can say of one in the wrong place where it belongs.
@@ -97,7 +99,7 @@ def load_with_origins(
 
 
 def describe_place(name: str, origins: Mapping[str, SettingOrigin], path: Path) -> str:
-    """Where a setting was given. Without a name: the file, which alone can hold unknown names."""
+    """Return where a setting was given. Without a name: the file, which alone can hold unknown names."""
     origin = origins.get(name)
     if not name or origin is None:
         return f"{path}: "
@@ -105,6 +107,7 @@ def describe_place(name: str, origins: Mapping[str, SettingOrigin], path: Path) 
 
 
 def read_file(path: Path, is_required: bool) -> dict[str, Any]:
+    """Read a config file. Raises ValueError."""
     if not path.exists():
         if is_required:
             raise ValueError(f"there is no config file at {path}; name another with --config")
@@ -116,7 +119,7 @@ def read_file(path: Path, is_required: bool) -> dict[str, Any]:
 
 
 def read_environment(list_options: Callable[[], ListOptions] = dict) -> dict[str, Any]:
-    """The ONLINE_* variables that are settings. Lists and tables are written as JSON."""
+    """Return the ONLINE_* variables that are settings. Lists and tables are written as JSON."""
     refuse_misspelt_variables(os.environ)
     refuse_misplaced_variables(os.environ, list_options)
     refuse_service_link(os.environ)
@@ -158,6 +161,7 @@ def refuse_misplaced_variables(environment: Mapping[str, str], list_options: Cal
 
 
 def refuse_service_link(environment: Mapping[str, str]) -> None:
+    """Raise ValueError for a variable that Kubernetes sets for a Service of this name."""
     if environment.get("ONLINE_PORT", "").startswith("tcp://"):
         raise ValueError(
             "ONLINE_PORT is the address that Kubernetes passes on for a Service named 'online': "
@@ -166,7 +170,7 @@ def refuse_service_link(environment: Mapping[str, str]) -> None:
 
 
 def parse_assignments(assignments: Sequence[str], list_options: Callable[[], ListOptions] = dict) -> dict[str, Any]:
-    """The values of `--set NAME=VALUE`. VALUE is written as in the file; a string needs no quotes."""
+    """Return the values of `--set NAME=VALUE`. VALUE is written as in the file; a string needs no quotes."""
     values: dict[str, Any] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
@@ -180,6 +184,7 @@ def parse_assignments(assignments: Sequence[str], list_options: Callable[[], Lis
 
 
 def parse_value(text: str) -> Any:
+    """Return the value of a variable: TOML, or the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -1,4 +1,4 @@
-"""What to serve: numbered immutable folders, and one link that says which of them is live.
+"""Snapshots to serve: numbered immutable folders, and one link that says which of them is live.
 
     snapshots/<model>/LIVE -> 12        a symbolic link, replaced by rename
     snapshots/<model>/12/manifest.json  version, parent, learned_until, sha256 of every file, ...
@@ -57,7 +57,7 @@ class Snapshots:
         return (self.folder.path / BASE).is_dir()
 
     def base(self) -> "Snapshots":
-        """The base (online/state/base_snapshot.py), as the only one of the snapshots in a folder of its own."""
+        """Return the base (online/state/base_snapshot.py), as the only one of the snapshots in a folder of its own."""
         folder = self.folder
         return Snapshots(
             folder.path / BASE, f"{folder.model}/{BASE}", folder.wakeup, self.retention.retain, folder.seal
@@ -118,7 +118,7 @@ class VersionPruner:
         return removed, sorted(labels)
 
     def _versions_in_use(self) -> set[int]:
-        """The live version, the one before it, and those with a label."""
+        """Return the live version, the one before it, and those with a label."""
         labelled = {each.version for each in self.labels.read().values()}
         try:
             live = self.folder.live()

@@ -42,6 +42,7 @@ class LiveVersion:
     previous: int = 0
 
     def target(self) -> str:
+        """Return the target of the link LIVE."""
         held = f",held_until={self.held_until}" if self.held_until else ""
         return f"{self.version}{held}" + (f",previous={self.previous}" if self.previous else "")
 
@@ -57,6 +58,8 @@ class VersionFacts:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSnapshot:
+    """The manifest and the parts of a version."""
+
     manifest: Manifest
     parts: State
 
@@ -81,7 +84,7 @@ class SnapshotFolder:
         path.mkdir(parents=True, exist_ok=True)
 
     def live(self) -> LiveVersion | None:
-        """The live version; None before the first publication. Raises CorruptSnapshot."""
+        """Return the live version; None before the first publication. Raises CorruptSnapshot."""
         try:
             target = str((self.path / "LIVE").readlink())
         except FileNotFoundError:
@@ -94,7 +97,7 @@ class SnapshotFolder:
         return LiveVersion(int(found[1]), int(found[2] or 0), int(found[3] or 0))
 
     def live_until(self, recipe: str) -> int:
-        """The offset that a version must have passed to go live by itself.
+        """Return the offset that a version must have passed to go live by itself.
 
         -1 if no undamaged version of this recipe is live; a damaged one that a roll back made live holds until its offset.
         """
@@ -118,10 +121,11 @@ class SnapshotFolder:
         return max(live.held_until, manifest.learned_until)
 
     def versions(self) -> list[int]:
-        """Every complete version, oldest first."""
+        """Return every complete version, oldest first."""
         return list_numbers(self.path)
 
     def next_version(self) -> int:
+        """Return the number of the next version, which was never used before."""
         return 1 + max([*self.versions(), *list_numbers(self.aside), self.live_number()])
 
     @property
@@ -130,7 +134,7 @@ class SnapshotFolder:
         return self.path / "set-aside"
 
     def is_on_disk(self, version: int) -> bool:
-        """Whether the files of a version survive a loss of power."""
+        """Return whether the files of a version survive a loss of power."""
         return (self.path / str(version) / ON_DISK).exists()
 
     def manifest(self, version: int) -> Manifest:
@@ -138,7 +142,7 @@ class SnapshotFolder:
         return self._parse_manifest(version, self._read_manifest(version))
 
     def sealed_manifest(self, version: int) -> Manifest:
-        """The manifest of a version whose files are about to be loaded.
+        """Return the manifest of a version whose files are about to be loaded.
 
         Raises CorruptSnapshot unless it was signed for this model and version, where that is required; NotFound.
         """
@@ -171,6 +175,7 @@ class SnapshotFolder:
             )
 
     def sealed_message(self, version: int, manifest: bytes) -> bytes:
+        """Return the bytes whose signature seals a manifest."""
         return f"{self.model}/{version}\n".encode() + manifest
 
     def load(self, version: int, serving_only: bool = True, known: LoadedSnapshot | None = None) -> LoadedSnapshot:
@@ -217,7 +222,7 @@ class SnapshotFolder:
         return list(self._walk_manifests(self.versions()))
 
     def page(self, count: int, before: int | None = None) -> ManifestPage:
-        """The newest `count` manifests, of versions before one of them, newest first."""
+        """Return the newest `count` manifests, of versions before one of them, newest first."""
         versions = self.versions()
         older = [each for each in versions if before is None or each < before]
         found = list(islice(self._walk_manifests(older), count))
@@ -232,14 +237,14 @@ class SnapshotFolder:
                 continue
 
     def newest_before(self, offset: int, recipe: str, below: int | None = None) -> int | None:
-        """The newest version of this recipe that had not learned an offset; None if none is kept.
+        """Return the newest version of this recipe that had not learned an offset; None if none is kept.
 
         below: only versions before this one.
         """
         return self._find_last(lambda facts: facts.learned_until < offset, recipe, below)
 
     def newest_until(self, at: str, recipe: str, below: int) -> int | None:
-        """The newest version of this recipe before another one that existed at an instant; None if none is kept."""
+        """Return the newest version of this recipe before another one that existed at an instant; None if none is kept."""
         return self._find_last(lambda facts: facts.created_at <= at, recipe, below)
 
     def _find_last(self, is_early: Callable[[VersionFacts], bool], recipe: str, below: int | None) -> int | None:
@@ -256,11 +261,11 @@ class SnapshotFolder:
         return None
 
     def read_learned_until(self, version: int) -> int:
-        """What a version has learned; 0 of one that is damaged or gone."""
+        """Return what a version has learned; 0 of one that is damaged or gone."""
         return self._read_facts(version).learned_until
 
     def _read_facts(self, version: int) -> VersionFacts:
-        """Nothing of a version that is damaged or gone. Read once."""
+        """Return nothing of a version that is damaged or gone. Read once."""
         if version not in self._facts:
             if len(self._facts) >= MAX_FACTS:
                 self._facts.clear()
@@ -272,10 +277,11 @@ class SnapshotFolder:
         return self._facts[version]
 
     def manifests_of(self, recipe: str) -> Iterator[Manifest]:
+        """Yield the manifests of a recipe, the newest first."""
         return (manifest for manifest in self.manifests() if manifest.recipe == recipe)
 
     def live_number(self) -> int:
-        """The number of the live version; 0 if there is none or LIVE is damaged."""
+        """Return the number of the live version; 0 if there is none or LIVE is damaged."""
         try:
             live = self.live()
         except CorruptSnapshot:

@@ -24,6 +24,7 @@ class LabelTarget:
     percent: float = 0.0
 
     def target(self) -> str:
+        """Return the target of the label's link."""
         return f"{self.version},percent={self.percent:f}" if self.percent else str(self.version)
 
 
@@ -34,7 +35,7 @@ class VersionLabels:
         self.folder, self.path = folder, folder.path / "labels"
 
     def read(self) -> dict[str, LabelTarget]:
-        """The labels that were set."""
+        """Return the labels that were set."""
         found = {}
         with suppress(FileNotFoundError):
             for path in self.path.iterdir():
@@ -43,7 +44,7 @@ class VersionLabels:
         return found
 
     def names(self) -> dict[int, list[str]]:
-        """Version -> its labels, beginning with those assigned automatically."""
+        """Return version -> its labels, beginning with those assigned automatically."""
         live = self.folder.live()
         pairs = [(live.version, LATEST), (live.previous, PREVIOUS)] if live else []
         named: dict[int, list[str]] = {}

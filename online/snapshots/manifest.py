@@ -46,6 +46,7 @@ class Manifest:
 
     @classmethod
     def parse(cls, data: bytes) -> "Manifest":
+        """Parse a manifest."""
         fields = json.loads(data)
         files = {name: SnapshotFile(**entry) for name, entry in fields.pop("files").items()}
         return cls(files=files, **fields)

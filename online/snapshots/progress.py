@@ -1,4 +1,4 @@
-"""How much a learner has learned, published or not: it writes that down, and the servers see that a long step moves on.
+"""The progress of a learner, published or not, from which servers see that a long step moves on.
 
 learner --at most once a second--> snapshots/<model>/progress: "<run> <learned>" --> servers: does learning stand still?
 """

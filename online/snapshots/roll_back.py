@@ -64,13 +64,13 @@ class LiveControl:
             (self.folder.path / ROLLED_BACK).unlink(missing_ok=True)
 
     def last_roll_back(self) -> LastRollBack | None:
-        """The newest roll back, also when a newer version is live again; None without one."""
+        """Return the newest roll back, also when a newer version is live again; None without one."""
         with suppress(FileNotFoundError, ValueError, TypeError):  # a damaged note is no reason to fail
             return LastRollBack(**json.loads((self.folder.path / ROLLED_BACK).read_bytes()))
         return None
 
     def _previous_for(self, version: int) -> int:
-        """The version that is live, or the one before it if that is `version`; 0 if there is none."""
+        """Return the version that is live, or the one before it if that is `version`; 0 if there is none."""
         try:
             live = self.folder.live() or LiveVersion(0)
         except CorruptSnapshot:
@@ -87,7 +87,7 @@ class LiveControl:
         return older[-1] if older else next((manifest for manifest in learned if manifest.learned_until), None)
 
     def frozen(self) -> Freeze | None:
-        """The freeze in force; None while the model learns."""
+        """Return the freeze in force; None while the model learns."""
         try:
             return Freeze(**json.loads((self.folder.path / "FROZEN").read_bytes()))
         except FileNotFoundError:

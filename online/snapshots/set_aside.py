@@ -41,6 +41,7 @@ class SetAsideRecord:
 
     @classmethod
     def parse(cls, data: bytes) -> "SetAsideRecord":
+        """Parse a record."""
         fields = json.loads(data)
         versions, labels = tuple(fields.pop("versions")), tuple(fields.pop("labels"))
         return cls(versions=versions, labels=labels, **fields)
@@ -54,7 +55,7 @@ class SetAsideVersions:
         self.path = folder.aside
 
     def find(self) -> SetAsideRecord | None:
-        """The newest notice; None if nothing is set aside, or an operator has removed the folder."""
+        """Return the newest notice; None if nothing is set aside, or an operator has removed the folder."""
         try:
             return SetAsideRecord.parse((self.path / "notice.json").read_bytes())
         except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):
@@ -97,7 +98,7 @@ class SetAsideVersions:
         self.folder.wakeup.notify()
 
     def versions(self) -> list[int]:
-        """The versions that were set aside and of which anything is left, oldest first."""
+        """Return the versions that were set aside and of which anything is left, oldest first."""
         return [each for each in list_numbers(self.path) if any((self.path / str(each)).iterdir())]
 
     def delete(self) -> None:

@@ -71,7 +71,7 @@ class AuditLog:
             log_event(log, "the head of the audit log is not saved", logging.ERROR, reason=str(error))
 
     def pseudonyms(self, user: str) -> list[str]:
-        """What the log has in the place of a user's name, the newest first.
+        """Return what the log has in the place of a user's name, the newest first.
 
         The name itself could never be erased. Who has the keys can find the entries of a user whom they know.
         """
@@ -88,14 +88,14 @@ class AuditLog:
                 replace_file(self.path, json.dumps(asdict(head)).encode(), durable=True, mode=0o600)
 
     def load_saved_head(self) -> AuditHead | None:
-        """None if there is no file, or it is damaged."""
+        """Return None if there is no file, or it is damaged."""
         try:
             return AuditHead(**json.loads(self.path.read_bytes()))
         except (OSError, ValueError, TypeError):
             return None
 
     def verify(self) -> tuple[AuditHead, BrokenEntry | None]:
-        """The head, and the first entry that is not what was recorded. Raises Unavailable."""
+        """Return the head, and the first entry that is not what was recorded. Raises Unavailable."""
         saved = self.load_saved_head()
         head: AuditHead = self.store.read(load_head)
         broken: BrokenEntry | None = self.store.read(partial(verify_audit, known=saved))

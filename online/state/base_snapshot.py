@@ -55,14 +55,15 @@ def load_base(snapshots: Snapshots, base: Manifest) -> LoadedSnapshot:
 
 
 def closed_at(base: Manifest) -> int:
+    """Return the offset up to which feedback cannot be retracted any more."""
     return int(base.metrics[CLOSED_AT])
 
 
 def history_count(base: Manifest) -> int:
-    """How many of the examples that a base has learned came from files, before the log."""
+    """Return how many of the examples that a base has learned came from files, before the log."""
     return int(base.metrics.get(HISTORY, 0))
 
 
 def missing_until(metrics: Mapping[str, float]) -> int:
-    """The offset up to which a version lacks what had expired before it learned; 0: it lacks nothing."""
+    """Return the offset up to which a version lacks what had expired before it learned; 0: it lacks nothing."""
     return int(metrics.get(MISSING_UNTIL, 0))

@@ -1,6 +1,6 @@
-"""Which model computes on which device: each process writes it down, and whoever asks reads it.
+"""Reports of the devices on which models compute: each process writes its own, and any process reads them all.
 
-    learner  -> <state>/devices/learner.json     \\
+    learner  -> <state>/devices/learner.json     \
     server 0 -> <state>/devices/worker-0.json     > collect_reports -> /v1/devices, `online devices`
     server 1 -> <state>/devices/worker-1.json    /
 
@@ -63,7 +63,7 @@ class DeviceReporter:
         self.path, self._lock = self._take_name()
 
     def _take_name(self) -> tuple[Path, IO[str]]:
-        """A file for the report, and its lock. A second service on the same folder takes the next name."""
+        """Return a file for the report, and its lock. A second service on the same folder takes the next name."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for number in count(1):
             path = self.folder / f"{self.process}{'' if number == 1 else f'-{number}'}.json"
@@ -133,11 +133,12 @@ class DeviceReporter:
 
 
 def describe_device(figures: DeviceFigures, cap_bytes: int | None = None) -> DeviceState:
+    """Return the figures of a device as the API shows them."""
     return DeviceState(**asdict(figures), cap_bytes=cap_bytes)
 
 
 def collect_reports(state: Path) -> list[DeviceReport]:
-    """The reports of the processes that run now, in the order of their names. A file that cannot be read is left out."""
+    """Return the reports of the processes that run now, in the order of their names. A file that cannot be read is left out."""
     reports = list[DeviceReport]()
     for path in sorted((state / FOLDER).glob("*.json")):
         with suppress(OSError, ValidationError):
@@ -147,7 +148,7 @@ def collect_reports(state: Path) -> list[DeviceReport]:
 
 
 def summarize(reports: Iterable[DeviceReport], machine: Iterable[DeviceState]) -> DevicesAnswer:
-    """What a service has where. machine: devices as the reader measures them, the processor among them."""
+    """Return what a service has where. machine: devices as the reader measures them, the processor among them."""
     reports = [*reports]
     states = {each.name: each for each in machine}
     for report in reports:

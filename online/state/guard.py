@@ -34,7 +34,7 @@ class Guard:
         self.snapshots, self.store, self.recipe, self.mode = snapshots, store, recipe, mode
 
     def is_suspect(self, since: int, until: int) -> bool:
-        """Whether the feedback from one offset to another may be set apart."""
+        """Return whether the feedback from one offset to another may be set apart."""
         if self.mode != "callers":
             return self.mode == "all"
         model = self.snapshots.model

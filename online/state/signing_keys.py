@@ -54,6 +54,7 @@ class SigningKey:
     expires_at: str | None = None
 
     def is_valid(self, at: float) -> bool:
+        """Return whether the key is not expired."""
         return self.expires_at is None or at < datetime.fromisoformat(self.expires_at).timestamp()
 
 
@@ -86,7 +87,7 @@ class SigningKeys:
         self._load()
 
     def sign(self, purpose: str, message: bytes) -> str:
-        """The id of the newest key and its signature, as "<id>.<hexadecimal digits>"."""
+        """Return the id of the newest key and its signature, as "<id>.<hexadecimal digits>"."""
         if not 0 <= self._clock() - self._looked_at < REFRESH_S:
             self.refresh()
         prefix, prepared = self._signing[purpose]
@@ -95,7 +96,7 @@ class SigningKeys:
         return prefix + signing.hexdigest()[:SIGNATURE_DIGITS]
 
     def check(self, purpose: str, message: bytes, signature: str) -> bool:
-        """Whether a key of this purpose that has not expired has signed the message."""
+        """Return whether a key of this purpose that has not expired has signed the message."""
         self.refresh()
         id = signature.partition(".")[0]
         key = next((key for key in self._table[purpose] if key.id == id and key.is_valid(self._clock())), None)
@@ -104,12 +105,12 @@ class SigningKeys:
         return hmac.compare_digest(f"{id}.{compute_signature(key, message)}".encode(), signature.encode())
 
     def valid_keys(self, purpose: str) -> list[SigningKey]:
-        """The keys that verify, the newest first. For a reader that cannot call `check`."""
+        """Return the keys that verify, the newest first. For a reader that cannot call `check`."""
         self.refresh()
         return [key for key in reversed(self._table[purpose]) if key.is_valid(self._clock())]
 
     def derive_keys(self, purpose: str, subject: str) -> str:
-        """Keys bound to a subject, such as a model: "ID:HEX ID:HEX", the newest first, the only one to sign."""
+        """Return keys bound to a subject, such as a model: "ID:HEX ID:HEX", the newest first, the only one to sign."""
         return " ".join(
             f"{key.id}:{hmac.digest(bytes.fromhex(key.secret), subject.encode(), 'sha256').hex()}"
             for key in self.valid_keys(purpose)
@@ -203,15 +204,17 @@ def rotate_signing_keys(state: Path, purposes: Sequence[str] = (), grace_days: f
 
 
 def compute_signature(key: SigningKey, message: bytes) -> str:
+    """Return the signature of a message: HMAC-SHA256, truncated."""
     return hmac.digest(bytes.fromhex(key.secret), message, "sha256").hex()[:SIGNATURE_DIGITS]
 
 
 def create_key(at: float) -> SigningKey:
+    """Create a random key."""
     return SigningKey(secrets.token_hex(4), secrets.token_hex(32), format_instant(at))
 
 
 def retire(keys: Sequence[SigningKey], at: float, expires_at: str | None) -> list[SigningKey]:
-    """The keys as they are once another one signs. Those that have expired are dropped."""
+    """Return the keys as they are once another one signs. Those that have expired are dropped."""
     retired_at = format_instant(at)
     retired = [
         replace(
@@ -225,7 +228,7 @@ def retire(keys: Sequence[SigningKey], at: float, expires_at: str | None) -> lis
 
 
 def parse_table(document: Any) -> KeyTable:
-    """The keys in a parsed file. Raises ValueError, TypeError, KeyError or AttributeError for a damaged one."""
+    """Return the keys in a parsed file. Raises ValueError, TypeError, KeyError or AttributeError for a damaged one."""
     if document["format"] != FORMAT:
         raise ValueError("another format")
     table = {purpose: [SigningKey(**key) for key in keys] for purpose, keys in document["purposes"].items()}
@@ -235,12 +238,15 @@ def parse_table(document: Any) -> KeyTable:
 
 
 def is_secret(text: str) -> bool:
+    """Return whether a text is 32 bytes in hex."""
     return len(text) == 64 and not set(text) - set("0123456789abcdef")
 
 
 def find_expiry(grace_days: float | None, at: float) -> str | None:
+    """Return when a rotated key expires; None for never."""
     return None if grace_days is None else format_instant(at + grace_days * DAY_S)
 
 
 def format_instant(at: float) -> str:
+    """Return an instant as ISO 8601, UTC."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")

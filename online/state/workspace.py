@@ -98,7 +98,7 @@ class Workspace:
         return with_encoder(model.options, tuned) | self.key_option(model)
 
     def key_option(self, model: ModelSettings) -> dict[str, str]:
-        """The present keys for the model's state, as an option; nothing if its state is not signed."""
+        """Return the present keys for the model's state, as an option; nothing if its state is not signed."""
         return {"key": self.keys.derive_keys("river", model.name)} if is_signed(model) else {}
 
     def check_kinds(self) -> None:
@@ -118,7 +118,7 @@ class Workspace:
                 self.store.submit(partial(save_kind, model=model.name, kind=model.kind)).result()
 
     def _kind_before(self, model: ModelSettings) -> str | None:
-        """The kind that the history of a model was learned as; None if it has no history, or it is unknown."""
+        """Return the kind that the history of a model was learned as; None if it has no history, or it is unknown."""
         saved: str | None = self.store.read(lambda connection: load_kind(connection, model.name))
         head = self.store.read(lambda connection: head_of(connection, model.name))
         snapshots = self.snapshots(model.name)
@@ -128,10 +128,11 @@ class Workspace:
 
     @property
     def journal(self) -> Path:
+        """The folder of the journal."""
         return self.state / "journal"
 
     def journal_copy(self) -> JournalCopy:
-        """Copies the journal of predictions into the store."""
+        """Return copies the journal of predictions into the store."""
         return JournalCopy(self.journal, self._encode)
 
     def copy_journal(self) -> None:
@@ -144,7 +145,7 @@ class Workspace:
         remove_damaged(self.journal)
 
     def _encode(self, model: str, encoder: str, inputs: Sequence[str]) -> list[bytes]:
-        """The features of texts by an encoder that replaced the one they were recorded with."""
+        """Return the features of texts by an encoder that replaced the one they were recorded with."""
         spec = self.settings.model(model)
         if spec is None:  # it is not configured any more: nobody learns from these
             return [b"" for _ in inputs]
@@ -160,10 +161,11 @@ class Workspace:
 
     @property
     def encoders(self) -> Path:
+        """The folder of tuned encoders."""
         return self.state / "encoders"
 
     def tuned(self, encoder: str) -> Path | None:
-        """The file of a tuned encoder; None for the frozen one (an empty name)."""
+        """Return the file of a tuned encoder; None for the frozen one (an empty name)."""
         return self.encoders / f"{encoder}.safetensors" if encoder else None
 
     def announce_encoder(self, model: str, encoder: str) -> None:
@@ -172,18 +174,22 @@ class Workspace:
         replace_file(self.encoders / f"{model}.next", encoder.encode(), durable=False)
 
     def announced_encoder(self, model: str) -> str | None:
+        """Return the encoder that is being adopted; None if there is none."""
         try:
             return (self.encoders / f"{model}.next").read_text()
         except FileNotFoundError:
             return None
 
     def exports(self, model: str) -> Path:
+        """Return the folder of a model's exports."""
         return self.state / "exports" / model
 
     def event_wakeup(self, model: str) -> Wakeup:
+        """Return the wake-up of a model's new events."""
         return Wakeup(self.state / "bells" / f"events-{model}")
 
     def snapshots(self, model: str) -> Snapshots:
+        """Return the snapshots of a model."""
         return snapshots_in(self.settings, model)
 
     def sql_stream(self, model: str, encoder: str | None = None) -> SqlStream:
@@ -194,7 +200,7 @@ class Workspace:
         return SqlStream(*ends, lambda connection: check_encoder(connection, model, encoder))
 
     def redis_stream(self, model: str, encoder: str) -> RedisStream | None:
-        """The copy in Redis, if one is configured. Each encoder has a copy of its own."""
+        """Return the copy in Redis, if one is configured. Each encoder has a copy of its own."""
         url, name = self.settings.stream, f"{self.store.instance}{encoder and ':'}{encoder[:16]}"
         try:
             return (
@@ -206,7 +212,7 @@ class Workspace:
             raise SetupError(f"the stream must be a redis:// URL: {error}") from None
 
     def stream(self, model: str, encoder: str) -> Stream:
-        """The stream that the learner reads, with features of this encoder only."""
+        """Return the stream that the learner reads, with features of this encoder only."""
         copy, source = self.redis_stream(model, encoder), self.sql_stream(model, encoder)
         return VerifiedStream(copy, source) if copy is not None else source
 
@@ -249,7 +255,7 @@ def create_seal(keys: SigningKeys) -> ManifestSeal:
 
 
 def is_signed(model: ModelSettings) -> bool:
-    """Whether the state of the model, or of its challenger, is signed."""
+    """Return whether the state of the model, or of its challenger, is signed."""
     return state_is_signed(model.kind) or state_is_signed(challenger_of(model.kind, model.options))
 
 

@@ -1,4 +1,4 @@
-"""What happened: predictions, feedback, events and everything else that outlives a request.
+"""The record of everything that outlives a request: predictions, feedback, events.
 
     handler --submit(work)--> Store's writer thread --one transaction for all waiting work--> SQLite or Postgres
     handler --read(query)---> a connection of its own

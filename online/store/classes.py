@@ -95,17 +95,18 @@ def find_refused_classes(connection: Connection, model: str, recipe: str) -> dic
 
 
 def list_retired_classes(connection: Connection, model: str) -> set[str]:
+    """Return the classes that are retired."""
     retired = (CLASSES.c.model == model, CLASSES.c.active.is_(False))
     return set(connection.scalars(select(CLASSES.c.id).where(*retired)))
 
 
 def is_known_class(connection: Connection, model: str, label: str) -> bool:
-    """Whether feedback has named the class."""
+    """Return whether feedback has named the class."""
     return is_named_in(connection, model, label, select(EVENTS.c.offset))
 
 
 def is_taught_class(connection: Connection, model: str, label: str) -> bool:
-    """Whether feedback that was not retracted has named the class: a name of which all was taken back is new again."""
+    """Return whether feedback that was not retracted has named the class: a name of which all was taken back is new again."""
     retractions = EVENTS.alias()
     retracted = (retractions.c.model == EVENTS.c.model) & (retractions.c.target_offset == EVENTS.c.offset)
     in_force = ~select(retractions.c.offset).where(retracted).exists()
@@ -113,7 +114,7 @@ def is_taught_class(connection: Connection, model: str, label: str) -> bool:
 
 
 def is_named_in(connection: Connection, model: str, label: str, events: Select[tuple[int]]) -> bool:
-    """Whether one of the events names the class, or its own row keeps that an expired one did."""
+    """Return whether one of the events names the class, or its own row keeps that an expired one did."""
     named = events.where(EVENTS.c.model == model, EVENTS.c.label == label).limit(1)
     kept = select(CLASSES.c.offset).where(CLASSES.c.model == model, CLASSES.c.id == label)
     return any(connection.execute(query).first() is not None for query in (named, kept))
@@ -162,7 +163,7 @@ def load_newest_examples(
 
 
 def in_force(model: str, holder: str | None) -> Sequence[Any]:
-    """The conditions that feedback names a class and counts."""
+    """Return the conditions that feedback names a class and counts."""
     feedback = FEEDBACK.c
     is_label = feedback.content.like('%"label":%')  # in a text the quotes would be escaped
     counts = (feedback.retracted_offset.is_(None), feedback.status != "refused", feedback.about.is_not(None), is_label)

@@ -65,6 +65,7 @@ COHORT_TABLES = TableGroup("cohorts", (COHORTS, COHORT_MESSAGES), ("1",), MIGRAT
 
 
 def add_cohort(connection: Connection, row: CohortRow) -> None:
+    """Store a new cohort."""
     connection.execute(insert(COHORTS), [row.model_dump()])
 
 
@@ -76,12 +77,13 @@ def load_cohort(connection: Connection, model: str, id: str, lock: bool = False)
 
 
 def count_open(connection: Connection, model: str) -> int:
+    """Return the number of cohorts that have not ended."""
     is_open = (COHORTS.c.model == model, COHORTS.c.state.not_in(ENDED))
     return connection.scalar(select(func.count()).select_from(COHORTS).where(*is_open)) or 0
 
 
 def list_open(connection: Connection, model: str) -> list[str]:
-    """The ids of the cohorts that have not ended, oldest first."""
+    """Return the ids of the cohorts that have not ended, oldest first."""
     is_open = (COHORTS.c.model == model, COHORTS.c.state.not_in(ENDED))
     return list(connection.scalars(select(COHORTS.c.id).where(*is_open).order_by(COHORTS.c.created_at, COHORTS.c.id)))
 
@@ -136,30 +138,32 @@ def prune_cohorts(connection: Connection, before: str, count: int) -> int:
 
 
 def add_message(connection: Connection, row: CohortMessageRow) -> None:
+    """Store a message of a member."""
     connection.execute(insert(COHORT_MESSAGES), [row.model_dump()])
 
 
 def load_body(connection: Connection, model: str, cohort: str, number: int, round: str) -> bytes | None:
-    """What a member has sent in a round; None if it has sent nothing."""
+    """Return what a member has sent in a round; None if it has sent nothing."""
     query = select(COHORT_MESSAGES.c.body).where(*_of_round(model, cohort, round), COHORT_MESSAGES.c.number == number)
     found: bytes | None = connection.scalar(query)
     return found
 
 
 def has_sent(connection: Connection, model: str, cohort: str, number: int, round: str) -> bool:
+    """Return whether a member has sent its message of a round."""
     of_member = (*_of_round(model, cohort, round), COHORT_MESSAGES.c.number == number)
     return connection.scalar(select(COHORT_MESSAGES.c.number).where(*of_member)) is not None
 
 
 def load_token(connection: Connection, model: str, cohort: str, number: int) -> str | None:
-    """The hash of what proves a membership; None for a number that is not of a member."""
+    """Return the hash of what proves a membership; None for a number that is not of a member."""
     of_member = (*_of_round(model, cohort, "joining"), COHORT_MESSAGES.c.number == number)
     found: str | None = connection.scalar(select(COHORT_MESSAGES.c.token).where(*of_member))
     return found
 
 
 def is_member(connection: Connection, model: str, cohort: str, holder: str) -> bool:
-    """Whether a holder, which is given as a hash, is a member."""
+    """Return whether a holder, which is given as a hash, is a member."""
     of_holder = (*_of_round(model, cohort, "joining"), COHORT_MESSAGES.c.holder == holder)
     return connection.scalar(select(COHORT_MESSAGES.c.number).where(*of_holder).limit(1)) is not None
 
@@ -167,7 +171,7 @@ def is_member(connection: Connection, model: str, cohort: str, holder: str) -> b
 def load_bodies(
     connection: Connection, model: str, cohort: str, round: str, part: slice | None = None
 ) -> dict[int, bytes]:
-    """What the members have sent in a round, by their number, in order. part: of each body, to read no more."""
+    """Return what the members have sent in a round, by their number, in order. part: of each body, to read no more."""
     body = COHORT_MESSAGES.c.body
     read = body if part is None else func.substr(body, part.start + 1, part.stop - part.start, type_=body.type)
     query = select(COHORT_MESSAGES.c.number, read).where(*_of_round(model, cohort, round))
@@ -175,12 +179,13 @@ def load_bodies(
 
 
 def count_messages(connection: Connection, model: str, cohort: str, round: str) -> int:
+    """Return the number of messages of a round."""
     query = select(func.count()).select_from(COHORT_MESSAGES).where(*_of_round(model, cohort, round))
     return connection.scalar(query) or 0
 
 
 def list_numbers(connection: Connection, model: str, cohort: str, round: str) -> Sequence[int]:
-    """The numbers of the members that have sent something in a round, in order."""
+    """Return the numbers of the members that have sent something in a round, in order."""
     query = select(COHORT_MESSAGES.c.number).where(*_of_round(model, cohort, round))
     return list(connection.scalars(query.order_by(COHORT_MESSAGES.c.number)))
 

@@ -67,12 +67,12 @@ MOVED_PREDICTIONS = Table(
 
 
 def encoder_of(connection: Connection, model: str) -> str:
-    """sha256 of the tuned encoder that computed the features of this model's texts; "" for the frozen one."""
+    """Return sha256 of the tuned encoder that computed the features of this model's texts; "" for the frozen one."""
     return connection.scalar(ENCODER_OF, {"model": model}) or ""
 
 
 def encoder_since(connection: Connection, model: str) -> int:
-    """The offset until which the encoder was tuned; 0 for the frozen one."""
+    """Return the offset until which the encoder was tuned; 0 for the frozen one."""
     return connection.scalar(select(ENCODERS.c.tuned_until).where(ENCODERS.c.model == model)) or 0
 
 
@@ -88,11 +88,13 @@ def hold_encoder(connection: Connection, model: str) -> None:
 
 
 def lock_encoder(connection: Connection, model: str, lock: str) -> None:
+    """Lock the encoder of a model until the transaction ends."""
     if connection.dialect.name == "postgresql":  # SQLite has one writer at a time
         connection.execute(text(f"SELECT {lock}(hashtext(:key))"), {"key": f"online/encoder/{model}"})
 
 
 def create_temporary_tables(connection: Connection) -> None:
+    """Create the tables that hold features of the other encoder."""
     MOVED_EVENTS.create(connection)
     MOVED_PREDICTIONS.create(connection)
 
@@ -115,6 +117,7 @@ def finish_move(connection: Connection, model: str) -> None:
 
 
 def save_encoder(connection: Connection, model: str, values: Mapping[str, Any]) -> None:
+    """Save values of a model's encoder."""
     found = connection.execute(update(ENCODERS).where(ENCODERS.c.model == model).values(**values))
     if not found.rowcount:
         connection.execute(insert(ENCODERS), [EncoderRow(model=model, **values).model_dump()])
@@ -136,4 +139,5 @@ def load_adaptation(connection: Connection, model: str) -> dict[str, Any] | None
 
 
 def save_adaptation(connection: Connection, model: str, result: Mapping[str, Any]) -> None:
+    """Save the result of the last attempt to tune."""
     save_encoder(connection, model, {"adaptation": json.dumps(result)})

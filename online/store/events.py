@@ -185,7 +185,7 @@ def find_events_of_feedback(connection: Connection, model: str, feedback_id: str
 
 
 def load_events(connection: Connection, model: str, offsets: Sequence[int]) -> dict[int, Event]:
-    """Offset -> event, for the offsets that exist."""
+    """Return offset -> event, for the offsets that exist."""
     query = select(EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features)
     rows = connection.execute(query.where(EVENTS.c.model == model, EVENTS.c.offset.in_(offsets)))
     return {offset: Event.parse(body, features) for offset, body, features in rows}
@@ -198,7 +198,7 @@ def list_feedback_with_events(connection: Connection, model: str, ids: Sequence[
 
 
 def count_feedback_of_callers(connection: Connection, model: str, since: int, until: int) -> tuple[int, int]:
-    """How many events of feedback there are from one offset to another, and how many of them no trusted caller gave."""
+    """Return how many events of feedback there are from one offset to another, and how many of them no trusted caller gave."""
     of_callers = EVENTS.c.body.like('%,"holder":%')  # within a string of the body, the quotes would be escaped
     counts = select(func.count(), func.count().filter(of_callers)).where(
         EVENTS.c.model == model, EVENTS.c.offset.between(since, until), EVENTS.c.source == "feedback"
@@ -228,7 +228,7 @@ def read_events(connection: Connection, model: str, after: int, count: int, dige
 
 
 def read_page(result: CursorResult[Any], after: int) -> list[Row[Any]]:
-    """The rows of a page, up to the first event after the offset with which they hold more than MAX_PAGE_BYTES."""
+    """Return the rows of a page, up to the first event after the offset with which they hold more than MAX_PAGE_BYTES."""
     rows, size = list[Row[Any]](), 0
     for row in result:
         rows.append(row)
@@ -257,7 +257,7 @@ def load_end(connection: Connection, model: str) -> tuple[int, str]:
 
 
 def load_digests(connection: Connection, model: str, offsets: Sequence[int]) -> dict[int, str]:
-    """Offset -> the digest of the log up to there, for those that are in the log."""
+    """Return offset -> the digest of the log up to there, for those that are in the log."""
     query = select(EVENTS.c.offset, EVENTS.c.digest).where(EVENTS.c.model == model, EVENTS.c.offset.in_(offsets))
     return dict(connection.execute(query).all())
 
@@ -275,17 +275,18 @@ def check_log(connection: Connection, model: str, offset: int, digest: str) -> N
 
 
 def check_digest(model: str, offset: int, digest: str, found: str) -> None:
+    """Raise LogReplaced if the log has another digest than the one that was learned."""
     if digest and found != digest:
         raise LogReplaced(f"the log of {model} until offset {offset} is not the one that was learned")
 
 
 def head_of(connection: Connection, model: str) -> int:
-    """The last offset; 0 for an empty log."""
+    """Return the last offset; 0 for an empty log."""
     return connection.scalar(select(func.max(EVENTS.c.offset)).where(EVENTS.c.model == model)) or 0
 
 
 def select_retraction(model: Any, offset: Any) -> Any:
-    """The query for the offset of the retraction of an event. model, offset: columns of the statement around it."""
+    """Return the query for the offset of the retraction of an event. model, offset: columns of the statement around it."""
     return select(EVENTS.c.offset).where(EVENTS.c.model == model, EVENTS.c.target_offset == offset).scalar_subquery()
 
 

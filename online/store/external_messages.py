@@ -47,11 +47,12 @@ EXTERNAL_FEEDBACK: Any = ExternalFeedbackRow.__table__  # type: ignore[attr-defi
 
 
 def trace_id_of(message_id: str) -> str:
-    """The trace id that clients of Langfuse give to a message."""
+    """Return the trace id that clients of Langfuse give to a message."""
     return hashlib.sha256(message_id.encode()).hexdigest()[:TRACE_DIGITS]
 
 
 def add_message(connection: Connection, model: str, prediction_id: str, message_id: str) -> None:
+    """Store the message that shows a prediction."""
     row = MessageRow(prediction_id=prediction_id, model=model, message_id=message_id, trace_id=trace_id_of(message_id))
     connection.execute(insert(MESSAGES).values(**row.model_dump()))
 
@@ -78,6 +79,7 @@ def delete_messages(connection: Connection, predictions: Any) -> None:
 
 
 def load_external_feedback(connection: Connection, source: str, id: str) -> ExternalFeedbackRow | None:
+    """Return the feedback that another page holds; None if it was never seen."""
     found = (
         connection.execute(
             select(EXTERNAL_FEEDBACK).where(EXTERNAL_FEEDBACK.c.source == source, EXTERNAL_FEEDBACK.c.id == id)
@@ -89,12 +91,13 @@ def load_external_feedback(connection: Connection, source: str, id: str) -> Exte
 
 
 def load_all_external_feedback(connection: Connection, source: str) -> dict[str, ExternalFeedbackRow]:
-    """Id -> feedback, for all that a page holds."""
+    """Return id -> feedback, for all that a page holds."""
     found = connection.execute(select(EXTERNAL_FEEDBACK).where(EXTERNAL_FEEDBACK.c.source == source)).mappings()
     return {row["id"]: ExternalFeedbackRow(**row) for row in found}
 
 
 def save_external_feedback(connection: Connection, row: ExternalFeedbackRow) -> None:
+    """Save the feedback that another page holds."""
     connection.execute(
         delete(EXTERNAL_FEEDBACK).where(EXTERNAL_FEEDBACK.c.source == row.source, EXTERNAL_FEEDBACK.c.id == row.id)
     )

@@ -77,7 +77,7 @@ class FeedbackInForce(NamedTuple):
 
 
 def load_first_time(connection: Connection, model: str, after: int) -> str | None:
-    """When the first feedback after an offset was given; None without any."""
+    """Return when the first feedback after an offset was given; None without any."""
     later = (FEEDBACK.c.model == model, FEEDBACK.c.offset > after)
     query = select(FEEDBACK.c.created_at).where(*later).order_by(FEEDBACK.c.offset).limit(1)
     found: str | None = connection.scalar(query)
@@ -90,7 +90,7 @@ def add_feedback(connection: Connection, rows: Sequence[dict[str, Any]]) -> None
 
 
 def load_feedback(connection: Connection, model: str, ids: Sequence[str]) -> dict[str, FeedbackRow]:
-    """Id -> feedback, for the ids that exist."""
+    """Return id -> feedback, for the ids that exist."""
     found = connection.execute(select(FEEDBACK).where(FEEDBACK.c.model == model, FEEDBACK.c.id.in_(ids)))
     return {row["id"]: FeedbackRow(**row) for row in found.mappings()}
 
@@ -181,7 +181,7 @@ def list_unretracted_between(connection: Connection, model: str, since: int, unt
 def count_unretracted(
     connection: Connection, model: str, holder: str, since: str, about: str | None, except_prediction: str | None
 ) -> int:
-    """How much feedback of a holder since an instant stands: about one reply or class, or (None) in all.
+    """Return how much feedback of a holder since an instant stands: about one reply or class, or (None) in all.
 
     except_prediction: of a prediction whose feedback does not count, because it is about to be replaced.
     """

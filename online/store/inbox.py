@@ -138,7 +138,7 @@ def close_items(connection: Connection, model: str, ids: Collection[str]) -> Non
 
 
 def list_open_ids(connection: Connection, model: str, count: int) -> list[str]:
-    """The ids of the newest open items of each of the two kinds, at most `count` of each."""
+    """Return the ids of the newest open items of each of the two kinds, at most `count` of each."""
     learned = select(ITEMS.c.id).where(ITEMS.c.model == model).order_by(ITEMS.c.created_at.desc(), ITEMS.c.id)
     held = select(HELD.c.id).where(HELD.c.model == model, HELD.c.decision.is_(None))
     newest_held = held.order_by(HELD.c.created_at.desc(), HELD.c.id).limit(count)
@@ -146,13 +146,14 @@ def list_open_ids(connection: Connection, model: str, count: int) -> list[str]:
 
 
 def load_open_items(connection: Connection, model: str, ids: Sequence[str]) -> dict[str, OpenItem]:
-    """Id -> item, for those of the ids that are open."""
+    """Return id -> item, for those of the ids that are open."""
     assignees = load_assignees(connection, model, ids)
     found = [*read_learned(connection, model, ids), *read_held(connection, model, ids)]
     return {row["id"]: OpenItem(**row, assignee=assignees.get(row["id"])) for row in found}
 
 
 def read_learned(connection: Connection, model: str, ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the open items whose feedback is learned already."""
     joined = ITEMS.join(FEEDBACK, (FEEDBACK.c.model == ITEMS.c.model) & (FEEDBACK.c.id == ITEMS.c.id)).outerjoin(
         PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id
     )
@@ -166,7 +167,7 @@ def read_learned(connection: Connection, model: str, ids: Sequence[str]) -> list
 
 
 def read_held(connection: Connection, model: str, ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Their predictions are not joined: the id of a held item's prediction is in its content."""
+    """Return open items whose feedback is held. Predictions are not joined: the id of an item's prediction is in its content."""
     names = ("id", "content", "question", "caller", "user", "created_at")
     query = select(*(HELD.c[name] for name in names), HELD.c.reason.label("hold"))
     rows = connection.execute(query.where(HELD.c.model == model, HELD.c.id.in_(ids), HELD.c.decision.is_(None)))
@@ -195,6 +196,7 @@ def assign_items(connection: Connection, model: str, items: Sequence[str], assig
 
 
 def add_decision(connection: Connection, row: InboxDecisionRow, outcomes: Sequence[InboxOutcomeRow]) -> None:
+    """Store a decision and what it did to each item."""
     connection.execute(insert(DECISIONS).values(**row.model_dump()))
     if outcomes:
         connection.execute(insert(OUTCOMES), [outcome.model_dump() for outcome in outcomes])
@@ -203,31 +205,34 @@ def add_decision(connection: Connection, row: InboxDecisionRow, outcomes: Sequen
 
 
 def load_decision(connection: Connection, model: str, id: str) -> InboxDecisionRow | None:
+    """Return a decision; None if there is none with this id."""
     query = select(DECISIONS).where(DECISIONS.c.model == model, DECISIONS.c.id == id)
     row = connection.execute(query).mappings().first()
     return None if row is None else InboxDecisionRow(**row)
 
 
 def load_outcomes_of(connection: Connection, model: str, decisions: Sequence[str]) -> list[InboxOutcomeRow]:
+    """Return what decisions did to each item."""
     query = select(OUTCOMES).where(OUTCOMES.c.model == model, OUTCOMES.c.decision.in_(decisions))
     found = connection.execute(query.order_by(OUTCOMES.c.created_at, OUTCOMES.c.item)).mappings()
     return [InboxOutcomeRow(**row) for row in found]
 
 
 def list_decisions(connection: Connection, model: str, count: int) -> list[InboxDecisionRow]:
-    """The newest decisions that were not undone, newest first."""
+    """Return the newest decisions that were not undone, newest first."""
     in_force = select(DECISIONS).where(DECISIONS.c.model == model, DECISIONS.c.undone_at.is_(None))
     newest = in_force.order_by(DECISIONS.c.decided_at.desc(), DECISIONS.c.id).limit(count)
     return [InboxDecisionRow(**row) for row in connection.execute(newest).mappings()]
 
 
 def mark_undone(connection: Connection, model: str, id: str, by: str, offset: int | None) -> None:
+    """Note that a decision was undone."""
     values = {"undone_by": by, "undone_at": now(), "undo_offset": offset}
     connection.execute(update(DECISIONS).where(DECISIONS.c.model == model, DECISIONS.c.id == id).values(**values))
 
 
 def find_decision_about(connection: Connection, model: str, items: Collection[str]) -> InboxDecisionRow | None:
-    """The newest decision about one of the items that was not undone."""
+    """Return the newest decision about one of the items that was not undone."""
     joined = DECISIONS.join(OUTCOMES, (OUTCOMES.c.model == DECISIONS.c.model) & (OUTCOMES.c.decision == DECISIONS.c.id))
     about = (OUTCOMES.c.model == model, OUTCOMES.c.item.in_(items), OUTCOMES.c.role.in_(("held", "learned")))
     query = select(DECISIONS).select_from(joined).where(*about, DECISIONS.c.undone_at.is_(None))

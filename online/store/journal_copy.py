@@ -90,7 +90,7 @@ class JournalCopy:
         return bool(self._deleted)
 
     def has_new(self) -> bool:
-        """Whether there is anything to copy, or to delete. A segment that cannot be read is tried again with the next one."""
+        """Return whether there is anything to copy, or to delete. A segment that cannot be read is tried again with the next one."""
         return self.has_deleted or any(
             segment.name not in self.unreadable
             and (segment.is_sealed or segment.size > self._positions.get(segment.name, len(MAGIC)))
@@ -161,7 +161,7 @@ class JournalCopy:
         return left
 
     def _read(self, segment: Segment, position: int, max_bytes: int, copied: CopyCounts) -> list[FrameRead]:
-        """The next frames; none at the end, and none of what comes after damage."""
+        """Return the next frames; none at the end, and none of what comes after damage."""
         frames = list[FrameRead]()
         try:
             frames.extend(read_frames(segment.path, position, max_bytes))
@@ -232,7 +232,7 @@ class JournalCopy:
         return len(rows)
 
     def _features(self, frame: JournalFrame, rows: Sequence[JournalRow], encoder: str) -> list[bytes]:
-        """The features by the encoder of the store, which may have been replaced since the prediction.
+        """Return the features by the encoder of the store, which may have been replaced since the prediction.
 
         Rows of numbers have none beside the numbers.
         """
@@ -274,11 +274,12 @@ def remove_damaged(folder: Path) -> None:
 
 
 def report(event: str, name: str, reason: str, level: int = logging.ERROR, what: str = "segment") -> None:
+    """Log a problem with a segment."""
     log_event(log, event, level, **{what: name, "reason": reason})
 
 
 def split(frames: Sequence[FrameRead]) -> list[FrameRead]:
-    """Each frame by itself; the predictions of a single frame by themselves."""
+    """Return each frame by itself; the predictions of a single frame by themselves."""
     if len(frames) > 1:
         return list(frames)
     [read] = frames
@@ -288,7 +289,7 @@ def split(frames: Sequence[FrameRead]) -> list[FrameRead]:
 def load_predictions_with(
     connection: Connection, journal: JournalCopy, model: str, ids: Sequence[str]
 ) -> dict[str, PredictionRow]:
-    """Id -> prediction, in a transaction that writes: those that are not copied yet are copied within it."""
+    """Return id -> prediction, in a transaction that writes: those that are not copied yet are copied within it."""
     found = load_predictions(connection, model, ids)
     if len(found) < len({*ids}):
         journal.copy(connection, COPIED_AT_ONCE)  # not more: `Transactions.with_predictions` copies a longer journal
@@ -297,17 +298,19 @@ def load_predictions_with(
 
 
 def position_key(segment: str) -> str:
+    """Return the key under which the position in a segment is kept."""
     return f"journal/{segment}"
 
 
 def forget_positions(connection: Connection, names: Sequence[str]) -> None:
+    """Delete the positions of deleted segments."""
     for start in range(0, len(names), MAX_PARAMETERS):
         keys = [position_key(name) for name in names[start : start + MAX_PARAMETERS]]
         connection.execute(delete(META).where(META.c.key.in_(keys)))
 
 
 def load_position(connection: Connection, segment: str) -> int:
-    """How far a segment is copied, as long as the transaction lasts: no other transaction copies it meanwhile."""
+    """Return how far a segment is copied, as long as the transaction lasts: no other transaction copies it meanwhile."""
     key = position_key(segment)
     if connection.dialect.name == "postgresql":  # SQLite has one writer at a time
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:key))"), {"key": f"online/{key}"})
@@ -315,14 +318,14 @@ def load_position(connection: Connection, segment: str) -> int:
 
 
 def encoder_names(connection: Connection, models: set[str]) -> dict[str, str]:
-    """The encoder of the store's features by model, which stays the same until the transaction ends."""
+    """Return the encoder of the store's features by model, which stays the same until the transaction ends."""
     for model in sorted(models):
         hold_encoder(connection, model)
     return {model: encoder_of(connection, model) for model in models}
 
 
 def find_new(connection: Connection, frame: JournalFrame, seen: set[str]) -> list[JournalRow]:
-    """The predictions of a frame that are not in the store. seen: those that are about to be; the new ones are added."""
+    """Return the predictions of a frame that are not in the store. seen: those that are about to be; the new ones are added."""
     ids, known = [row.id for row in frame.rows], {*seen}
     for start in range(0, len(ids), MAX_PARAMETERS):
         page = PREDICTIONS.c.id.in_(ids[start : start + MAX_PARAMETERS])
@@ -332,7 +335,7 @@ def find_new(connection: Connection, frame: JournalFrame, seen: set[str]) -> lis
 
 
 def build_row(frame: JournalFrame, row: JournalRow, features: bytes) -> dict[str, Any]:
-    """The row of the table `prediction`."""
+    """Return the row of the table `prediction`."""
     return {
         "id": row.id,
         "model": frame.model,
@@ -349,11 +352,12 @@ def build_row(frame: JournalFrame, row: JournalRow, features: bytes) -> dict[str
 
 
 def round_score(score: float) -> float:
+    """Return a score as it is stored."""
     return round(score, 6)
 
 
 def build_turns(frame: JournalFrame, rows: Sequence[JournalRow]) -> Iterator[dict[str, Any]]:
-    """A turn outside any conversation for each prediction that was to leave answers out."""
+    """Yield a turn outside any conversation for each prediction that was to leave answers out."""
     for row in rows:
         if row.exclude:
             yield {

@@ -67,7 +67,7 @@ def select_prediction_order(model: str, head: int) -> Any:
 
 
 def load_prediction_rows(connection: Connection, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Id -> all columns of the prediction, and the answers to leave out (`exclude`, JSON or None)."""
+    """Return id -> all columns of the prediction, and the answers to leave out (`exclude`, JSON or None)."""
     joined = PREDICTIONS.outerjoin(TURNS, TURNS.c.prediction_id == PREDICTIONS.c.id)
     query = select(PREDICTIONS, TURNS.c.exclude).select_from(joined)
     found = connection.execute(query.where(PREDICTIONS.c.id.in_(ids))).mappings()
@@ -97,7 +97,7 @@ def load_newest_outcomes(connection: Connection, model: str, offset: int, count:
 
 
 def feedback_events() -> Any:
-    """The join of feedback with its own event, which has the same id."""
+    """Return the join of feedback with its own event, which has the same id."""
     return EVENTS.join(FEEDBACK, (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.id == EVENTS.c.id))
 
 
@@ -108,6 +108,7 @@ def load_counts(connection: Connection, model: str, format: int) -> str | None:
 
 
 def save_counts(connection: Connection, model: str, format: int, counts: str) -> None:
+    """Save the counts of a model's curve."""
     connection.execute(delete(TALLIES).where(TALLIES.c.model == model))
     connection.execute(insert(TALLIES).values(model=model, format=format, counts=counts))
 
@@ -122,7 +123,7 @@ def load_input(connection: Connection, model: str, offset: int) -> str | None:
 
 
 def load_event_summaries(connection: Connection, model: str, offsets: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """Offset -> its question, what it is (correction, thumb or example), and the id and the user of its feedback."""
+    """Return offset -> its question, what it is (correction, thumb or example), and the id and the user of its feedback."""
     joined = FEEDBACK.outerjoin(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
     input = func.coalesce(PREDICTIONS.c.input, FEEDBACK.c.input).label("input")
     query = select(FEEDBACK.c.offset, FEEDBACK.c.id, FEEDBACK.c.user, input).select_from(joined)

@@ -49,7 +49,7 @@ def add_predictions(connection: Connection, rows: Sequence[dict[str, Any]]) -> N
 
 
 def load_predictions(connection: Connection, model: str, ids: Sequence[str]) -> dict[str, PredictionRow]:
-    """Id -> prediction, for the ids that exist and were not erased."""
+    """Return id -> prediction, for the ids that exist and were not erased."""
     if not ids:
         return {}
     by_id = (PREDICTIONS.c.id.in_(ids), PREDICTIONS.c.model == model, is_kept())
@@ -58,14 +58,14 @@ def load_predictions(connection: Connection, model: str, ids: Sequence[str]) -> 
 
 
 def restore_features(row: RowMapping) -> dict[str, Any]:
-    """A row of the table with its features; those of a row of numbers are the numbers, as float64."""
+    """Return a row of the table with its features; those of a row of numbers are the numbers, as float64."""
     if row["features"] or not row["input"].startswith("["):
         return dict(row)
     return {**row, "features": np.array(NUMBERS.decode(row["input"]), np.float64).tobytes()}
 
 
 def is_kept(predictions: Any = PREDICTIONS) -> Any:
-    """The condition that a prediction was not erased: of an erased one there are no words and no features."""
+    """Return the condition that a prediction was not erased: of an erased one there are no words and no features."""
     return or_(predictions.c.features != b"", predictions.c.input != NO_TEXT)
 
 

@@ -60,5 +60,6 @@ def load_quarantines(connection: Connection, model: str, count: int) -> list[Qua
 
 
 def end(connection: Connection, row: QuarantineRow, until: int, outcome: Outcome, at: str) -> None:
+    """End a quarantine."""
     same = (QUARANTINES.c.model == row.model, QUARANTINES.c.offset == row.offset)
     connection.execute(update(QUARANTINES).where(*same).values(until=until, outcome=outcome, ended_at=at))

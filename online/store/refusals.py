@@ -46,13 +46,13 @@ def mark_refused(connection: Connection, model: str, recipe: str, offset: int, r
 
 
 def load_refusals(connection: Connection, model: str, recipe: str) -> dict[int, str]:
-    """Offset -> reason, of all events that this recipe could not learn."""
+    """Return offset -> reason, of all events that this recipe could not learn."""
     query = select(REFUSALS.c.offset, REFUSALS.c.reason).where(*of_recipe(model, recipe))
     return dict(connection.execute(query).all())
 
 
 def count_refusals(connection: Connection, model: str, recipe: str, after: int) -> int:
-    """How many events after an offset this recipe could not learn."""
+    """Return how many events after an offset this recipe could not learn."""
     query = select(func.count()).select_from(REFUSALS).where(*of_recipe(model, recipe), REFUSALS.c.offset > after)
     return connection.scalar(query) or 0
 
@@ -93,4 +93,5 @@ def load_newest_refusals(connection: Connection, model: str, recipe: str, count:
 
 
 def of_recipe(model: str, recipe: str) -> tuple[Any, Any]:
+    """Return the conditions that select the refusals of a recipe."""
     return REFUSALS.c.model == model, REFUSALS.c.recipe == recipe

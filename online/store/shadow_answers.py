@@ -17,6 +17,8 @@ from online.store.predictions import PREDICTIONS
 
 
 class ShadowAnswerRow(SQLModel, table=True):
+    """An answer of the shadow version, beside the served one."""
+
     __tablename__ = "shadow"
 
     prediction_id: str = Field(primary_key=True)
@@ -50,6 +52,7 @@ def add_shadow_answers(connection: Connection, rows: Sequence[ShadowAnswerRow]) 
 
 
 def count_shadow_answers(connection: Connection, model: str, version: int) -> int:
+    """Return the number of answers that a shadow version has given."""
     mine = (SHADOW_ANSWERS.c.model == model, SHADOW_ANSWERS.c.version == version)
     return connection.scalar(select(func.count()).select_from(SHADOW_ANSWERS).where(*mine)) or 0
 

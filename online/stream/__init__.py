@@ -1,4 +1,4 @@
-"""What to learn from, in order: the log of a model as its learner reads it.
+"""The log of a model as its learner reads it, in order.
 
 SqlStream       reads the event table of the store, which is the truth
 RedisStream     holds the same entries under the same offsets; `relay` copies them there

@@ -119,7 +119,7 @@ class RedisStream:
         return entries
 
     def _read_page(self, after: int, count: int) -> list[tuple[bytes, list[bytes]]]:
-        """Names and fields of the entries after an offset; few of them are in memory at once if they are large."""
+        """Return names and fields of the entries after an offset; few of them are in memory at once if they are large."""
         arguments = [f"({after}-1", count, events.MAX_PAGE_BYTES]
         page: list[tuple[bytes, list[bytes]]] = self._call(self._page, keys=[self.key], args=arguments)
         return page
@@ -141,7 +141,7 @@ class RedisStream:
         return Entry(offset, Event.parse(body.decode(), features), digest.decode()), previous.decode()
 
     def _sign(self, offset: int, values: tuple[bytes, ...]) -> str:
-        """The place is signed too: a copy of the entry under another key or offset does not count."""
+        """Return the signature of an entry and its place, so that a copy under another key or offset does not count."""
         mac = hmac.new(self.secret, digestmod="sha256")
         for value in (self.key.encode(), str(offset).encode(), *values):
             mac.update(len(value).to_bytes(8))
@@ -149,6 +149,7 @@ class RedisStream:
         return mac.hexdigest()
 
     def head(self) -> int:
+        """Return the last offset of the copy; 0 for none."""
         last = self._call(self.redis.xrevrange, self.key, count=1)
         return parse_offset(last[0][0]) if last else 0
 
@@ -168,6 +169,7 @@ class RedisStream:
         return entry
 
     def clear(self) -> None:
+        """Delete the copy."""
         self._call(self.redis.delete, self.key, self.ids)
 
     def clear_all(self) -> None:
@@ -182,6 +184,7 @@ class RedisStream:
         return list(self.redis.scan_iter(match=pattern, count=1_000))
 
     def close(self) -> None:
+        """Close the connection."""
         self.redis.close()
 
     def _call(self, call: Any, *args: Any, **kwargs: Any) -> Any:
@@ -195,4 +198,5 @@ class RedisStream:
 
 
 def parse_offset(name: bytes) -> int:
+    """Return the offset in the name of an entry."""
     return int(name.partition(b"-")[0])

@@ -33,6 +33,7 @@ class SqlStream:
         self._listener = wakeup.listen()
 
     def append(self, event: Event) -> int:
+        """Append an event in a transaction of its own. Raises Unavailable."""
         try:
             with self.writer.begin() as connection:
                 offset = append_events(connection, self.model, [event])[0]
@@ -62,6 +63,7 @@ class SqlStream:
         return self._query(checked)
 
     def head(self) -> int:
+        """Return the last offset; 0 for none."""
         return self._query(lambda connection: head_of(connection, self.model))
 
     def _query(self, query: Callable[[Connection], T]) -> T:
@@ -72,4 +74,5 @@ class SqlStream:
             raise Unavailable(f"the log of {self.model} does not answer: {type(error).__name__}") from error
 
     def close(self) -> None:
+        """Stop listening for new events."""
         self._listener.close()

@@ -25,6 +25,7 @@ class VerifiedStream:
         self._outage = OutageLog(log, "reading the store, not the copy in Redis", model=source.model)
 
     def append(self, event: Event) -> int:
+        """Append to the source."""
         return self.source.append(event)
 
     def read(self, after: int, count: int, block_ms: float = 0, digest: str = "") -> list[Entry]:
@@ -42,8 +43,10 @@ class VerifiedStream:
         return entries or self.source.read(after, count, digest=digest)
 
     def head(self) -> int:
+        """Return the last offset of the source."""
         return self.source.head()
 
     def close(self) -> None:
+        """Close the copy and the source."""
         self.copy.close()
         self.source.close()

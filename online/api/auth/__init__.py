@@ -1,1 +1,1 @@
-"""Who is asking, and what they may do: credentials, scopes, cookies."""
+"""Callers: their credentials, scopes and cookies."""

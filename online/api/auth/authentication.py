@@ -37,13 +37,13 @@ class CallerMemory:
         self._known: dict[Signature, Caller] = {}
 
     def recall(self, address: str, headers: Sequence[tuple[bytes, bytes]]) -> Caller | None:
-        """The caller of a POST request, if one like it was found within the last second; see `find`."""
+        """Return the caller of a POST request, if one like it was found within the last second; see `find`."""
         if self._generation != self.callers.keys.generation:
             return None
         return self._known.get((address, False, self._select(headers)))
 
     async def find(self, scope: Scope) -> Caller:
-        """The caller of an HTTP request that nothing in front of this has refused."""
+        """Return the caller of an HTTP request that nothing in front of this has refused."""
         if self._generation != self.callers.keys.generation:
             self._generation, self._known = self.callers.keys.generation, {}
         signature = self._sign(scope)
@@ -59,7 +59,7 @@ class CallerMemory:
         return client[0] if client else "", scope["method"] in SAFE_METHODS, self._select(scope["headers"])
 
     def _select(self, headers: Sequence[tuple[bytes, bytes]]) -> tuple[tuple[bytes, bytes], ...]:
-        """The headers that tell who sends a request."""
+        """Return the headers that tell who sends a request."""
         telling = self.telling
         return tuple([header for header in headers if header[0] in telling or header[0].startswith(b"x-forwarded-")])
 

@@ -69,6 +69,7 @@ class Credentials:
 
     @property
     def is_local(self) -> bool:
+        """Whether the request comes straight from this machine and names it as its host, which no web page can imitate."""
         if self.is_forwarded or not is_loopback(self.address):
             return False
         return self.host is None or names_this_machine(self.host, self.headers.get("origin", ""))
@@ -107,12 +108,13 @@ class Callers:
         return self.settings.admin == "local" or (self.is_on_loopback and not self.needs_keys)
 
     async def find(self, credentials: Credentials) -> Caller:
-        """The caller, with the address that the request comes from."""
+        """Return the caller, with the address that the request comes from."""
         if credentials.key and not self.knows(credentials.key):
             await self.keys.read_again()
         return replace(self._find(credentials), address=self.find_address(credentials))
 
     def knows(self, key: str) -> bool:
+        """Return whether a key needs no refusal: it is valid, or of another server's form."""
         return self._is_admin_key(key) or not key.startswith(PREFIX) or self.keys.find(key) is not None
 
     def _find(self, credentials: Credentials) -> Caller:
@@ -139,7 +141,7 @@ class Callers:
     # keys and sessions
 
     def of_key(self, given: str) -> Caller | None:
-        """The caller that a key makes; None if it is not valid."""
+        """Return the caller that a key makes; None if it is not valid."""
         if self._is_admin_key(given):
             return Caller(ADMIN_ID, frozenset(SCOPES), kind="admin")
         key = self.keys.find(given) if given.startswith(PREFIX) else None
@@ -149,7 +151,7 @@ class Callers:
         return self.admin_key is not None and hmac.compare_digest(given.encode(), self.admin_key.encode())
 
     def describe_key(self, given: str) -> tuple[str, str] | None:
-        """The id and the digest of a key, for a session; None if it is not valid."""
+        """Return the id and the digest of a key, for a session; None if it is not valid."""
         if self._is_admin_key(given):
             return ADMIN_ID, self.admin_digest
         key = self.keys.find(given) if given.startswith(PREFIX) else None
@@ -168,7 +170,7 @@ class Callers:
     # people
 
     def _of_proxy(self, credentials: Credentials) -> Caller | None:
-        """The user that a trusted proxy has signed in. A name with control characters is none."""
+        """Return the user that a trusted proxy has signed in. A name with control characters is none."""
         header = self.settings.identity_header
         name = decode_name(credentials.headers.get(header.lower(), "")) if header is not None else ""
         if not name or CONTROL.search(name) or not self.proxies.trusts(credentials.address):
@@ -181,7 +183,7 @@ class Callers:
         return None if id is None or self.settings.public_teaching is None else self.visitor(id)
 
     def widget_origin(self, credentials: Credentials) -> str | None:
-        """The origin of a page with the widget that has sent a request; None for any other request."""
+        """Return the origin of a page with the widget that has sent a request; None for any other request."""
         origin = credentials.headers.get("origin", "")
         return origin if origin in self.widget_origins and not credentials.is_own_page else None
 
@@ -190,7 +192,7 @@ class Callers:
         return None if id is None or self.settings.public_teaching is None else self.visitor(id)
 
     def visitor(self, id: str) -> Caller:
-        """The caller that a visitor is. Raises AssertionError where there are no visitors."""
+        """Return the caller that a visitor is. Raises AssertionError where there are no visitors."""
         teaching = self.settings.public_teaching
         assert teaching is not None, "visitors are made where public_teaching is set"
         scopes: tuple[callers.Scope, ...] = (
@@ -213,12 +215,12 @@ class Callers:
     # addresses
 
     def find_address(self, credentials: Credentials) -> str:
-        """The address of the client."""
+        """Return the address of the client."""
         return self.proxies.find_client(credentials.address, credentials.headers.get("x-forwarded-for", ""))
 
 
 def decode_name(value: str) -> str:
-    """A name in a header: UTF-8, as proxies send it, or else Latin-1, as headers are decoded."""
+    """Return a name in a header: UTF-8, as proxies send it, or else Latin-1, as headers are decoded."""
     try:
         return value.strip().encode("latin-1").decode()
     except UnicodeError:

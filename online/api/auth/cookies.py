@@ -54,46 +54,51 @@ class Cookies:
     # visitors
 
     def new_visitor(self) -> str:
+        """Return a new random id of a visitor."""
         return secrets.token_hex(VISITOR_BYTES)
 
     def read_visitor(self, value: str) -> str | None:
-        """The id of the visitor that a cookie names; None if the cookie is not one of ours."""
+        """Return the id of the visitor that a cookie names; None if the cookie is not one of ours."""
         id, _, signature = value.partition(".")
         return id if id and self._is_signed(f"visitor {id}", signature) else None
 
     def set_visitor(self, request: Request, response: Response, id: str) -> None:
+        """Set the signed cookie that names a visitor."""
         value = f"{id}.{self._sign(f'visitor {id}')}"
         self._set(request, response, VISITOR_COOKIE, value, VISITOR_S, "lax")
 
     # visitors of the widget, on pages of other origins
 
     def make_token(self, id: str, origin: str) -> str:
-        """What stands for a visitor in the widget on the pages of an origin. It is no cookie, and no cookie is one."""
+        """Return what stands for a visitor in the widget on the pages of an origin. It is no cookie, and no cookie is one."""
         return f"{id}.{self._sign(f'widget {origin} {id}')}"
 
     def read_token(self, value: str, origin: str) -> str | None:
-        """The id of the visitor that a token names; None if it is not one of ours for this origin."""
+        """Return the id of the visitor that a token names; None if it is not one of ours for this origin."""
         id, _, signature = value.partition(".")
         return id if id and self._is_signed(f"widget {origin} {id}", signature) else None
 
     # sessions of operators
 
     def read_session(self, value: str) -> Session | None:
-        """The session in a cookie, if it has not expired; None for anything else."""
+        """Return the session in a cookie, if it has not expired; None for anything else."""
         parts = value.split(".", 2)
         if len(parts) != 3 or not parts[1].isdecimal() or len(parts[1]) > 12 or int(parts[1]) <= self.clock():
             return None
         return Session(parts[0], int(parts[1]), parts[2])
 
     def is_valid(self, session: Session, key_digest: str) -> bool:
+        """Return whether a session is signed for this key, which a rotation changes."""
         return self._is_signed(f"session {session.key_id} {session.expires_at} {key_digest}", session.signature)
 
     def set_session(self, request: Request, response: Response, key_id: str, key_digest: str) -> None:
+        """Sign a browser in: set the session cookie of a key, valid for 12 hours."""
         expires_at = int(self.clock()) + SESSION_S
         signature = self._sign(f"session {key_id} {expires_at} {key_digest}")
         self._set(request, response, SESSION_COOKIE, f"{key_id}.{expires_at}.{signature}", SESSION_S, "strict")
 
     def clear_session(self, request: Request, response: Response) -> None:
+        """Sign a browser out: let its session cookie expire."""
         self._set(request, response, SESSION_COOKIE, "", 0, "strict")
 
     def _set(
@@ -118,7 +123,7 @@ class Cookies:
 
 
 def parse_cookies(header: str) -> dict[str, str]:
-    """The cookies in a header, by name; nothing of a malformed header."""
+    """Return the cookies in a header, by name; nothing of a malformed header."""
     try:
         return {name: morsel.value for name, morsel in SimpleCookie(header).items()}
     except CookieError:

@@ -1,4 +1,4 @@
-"""Whether the service may listen where it is told to: nobody is let in from other machines by accident."""
+"""Refuses to listen beyond this machine without authentication."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""How far the callers of a model are trusted: list them, release one, drop one."""
+"""Routes for operators about the callers of a model: list them with their standing, release one, drop one."""
 
 from collections.abc import Sequence
 
@@ -32,6 +32,7 @@ async def list_callers(model: ModelDep) -> Response:
 
 
 def describe(connection: Connection, model: str, rows: Sequence[StandingRow]) -> list[HolderInfo]:
+    """Return what the operators' page shows of holders, with their counts of feedback."""
     given = count_given(connection, model, [row.holder for row in rows])
     return [
         HolderInfo(
@@ -57,5 +58,6 @@ async def drop_caller(model: ModelDep, caller: CallerDep, holder: str) -> Respon
 
 
 async def answer_with(model: ModelRuntime, row: StandingRow) -> Response:
+    """Answer with the present state of one holder."""
     found: list[HolderInfo] = await model.read(lambda connection: describe(connection, model.spec.name, [row]))
     return json_response(found[0].model_dump(), headers=live_headers(model))

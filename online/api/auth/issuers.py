@@ -44,6 +44,7 @@ def find_grant(callers: Callers, issuer: str, model: str) -> frozenset[Scope]:
 
 
 def find_scopes(callers: Callers, issuer: str, model: str) -> frozenset[Scope]:
+    """Return the scopes that an issuer has now on a model; empty if it does not exist any more."""
     if not issuer:
         return frozenset({"feedback"}) if callers.needs_keys else GRANTED
     if issuer in EVERYTHING:
@@ -57,4 +58,5 @@ def find_scopes(callers: Callers, issuer: str, model: str) -> frozenset[Scope]:
 
 
 def digest_name(name: str) -> str:
+    """Return the name under which a key is written into URLs: a truncated SHA-256, so that the name itself stays private."""
     return sha256(f"issuer {name}".encode()).hexdigest()[:DIGEST_DIGITS]

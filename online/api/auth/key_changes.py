@@ -48,6 +48,7 @@ def add_key(
     models: Collection[str] | None,
     expires_at: datetime | None,
 ) -> NewKey:
+    """Store a new key and return it with its secret, which is not stored. Raises BadInput for an unknown scope."""
     id, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
     row = ApiKeyRow(
         id=id,
@@ -64,6 +65,7 @@ def add_key(
 
 
 def check_scopes(scopes: Collection[str]) -> None:
+    """Raise BadInput for a scope that does not exist."""
     if unknown := [scope for scope in scopes if scope not in SCOPES]:
         raise BadInput(f"unknown scope {unknown[0][:40]!r}; the scopes are {', '.join(SCOPES)}")
     if not scopes:
@@ -71,12 +73,13 @@ def check_scopes(scopes: Collection[str]) -> None:
 
 
 def active_keys(store: Store, at: datetime | None = None) -> list[ApiKeyRow]:
+    """Return the keys that are neither revoked nor expired, by default now."""
     rows: list[ApiKeyRow] = store.read(api_keys.load_keys)
     return [row for row in rows if row.is_active(at or utc_now())]
 
 
 def find_active(store: Store, name: str) -> ApiKeyRow:
-    """The newest active key with this name or id. Raises NotFound."""
+    """Return the newest active key with this name or id. Raises NotFound."""
     found = [row for row in active_keys(store) if name in (row.name, row.id)]
     if not found:
         known = ", ".join(sorted({row.name for row in active_keys(store)})) or "none"
@@ -104,5 +107,6 @@ def rotate_key(store: Store, name: str, old_expires_at: datetime) -> NewKey:
 
 
 def describe_key(row: ApiKeyRow) -> KeyInfo:
+    """Return what may be shown of a key: everything except its digest."""
     fields = row.model_dump(exclude={"digest", "scopes", "models"})
     return KeyInfo(**fields, prefix=f"{PREFIX}{row.id}_", scopes=row.scope_list, models=row.model_list)

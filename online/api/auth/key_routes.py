@@ -69,6 +69,7 @@ async def replace_key(request: Request, runtime: RuntimeDep, caller: CallerDep, 
 
 
 def check_grant_of(caller: Caller, row: ApiKeyRow) -> None:
+    """Raise Forbidden if a caller lacks what a key has, and so may not change it."""
     check_grant(caller, row.scope_list, row.model_list)
 
 
@@ -84,16 +85,18 @@ def check_grant(caller: Caller, scopes: Sequence[str], models: list[str] | None)
 
 
 def is_within(caller: Caller, models: list[str] | None) -> bool:
-    """Whether the caller may use each of these models; None: all there are."""
+    """Return whether the caller may use each of these models; None: all there are."""
     return caller.models is None or (models is not None and set(models) <= caller.models)
 
 
 async def show_once(request: Request, new: NewKey, status: int) -> Response:
+    """Answer with a new key and its secret, after the key tables of this server know it."""
     await read_keys(request)
     content = CreatedKey(**describe_key(new.row).model_dump(), key=new.secret)
     return json_response(content.model_dump(), status, {"Cache-Control": "no-store"})
 
 
 async def read_keys(request: Request) -> None:
+    """Read the keys again, so that a change is in force before it is answered."""
     keys: KeyTable = request.app.state.callers.keys
     await follow(asyncio.to_thread(keys.read), "the keys are read")

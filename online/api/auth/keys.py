@@ -33,6 +33,7 @@ Clock = Callable[[], datetime]
 
 
 def utc_now() -> datetime:
+    """Return the time now, aware, in UTC."""
     return datetime.now(UTC)
 
 
@@ -49,6 +50,7 @@ class ApiKey:
 
 
 def parse_key(row: ApiKeyRow) -> ApiKey:
+    """Return the key of a row, without scopes that this release does not know."""
     models = row.model_list
     return ApiKey(
         row.id,
@@ -61,6 +63,7 @@ def parse_key(row: ApiKeyRow) -> ApiKey:
 
 
 def digest_secret(secret: str) -> str:
+    """Return the SHA-256 of a secret, which is all that is stored of it."""
     return sha256(secret.encode()).hexdigest()
 
 
@@ -78,11 +81,11 @@ class KeyTable:
         self.read()
 
     def __bool__(self) -> bool:
-        """Whether there is any active key."""
+        """Return whether there is any active key."""
         return bool(self._keys)
 
     def find(self, credential: str) -> ApiKey | None:
-        """The active key that a credential is."""
+        """Return the active key that a credential is."""
         id, _, secret = credential.removeprefix(PREFIX).partition("_")
         key = self._keys.get(id)
         if key is None or not hmac.compare_digest(digest_secret(secret), key.digest):
@@ -90,14 +93,16 @@ class KeyTable:
         return key if self.is_current(key) else None
 
     def is_current(self, key: ApiKey) -> bool:
+        """Return whether a key has not expired."""
         return key.expires_at is None or self.clock() < key.expires_at
 
     def get(self, id: str) -> ApiKey | None:
-        """The active key with this id."""
+        """Return the active key with this id."""
         key = self._keys.get(id)
         return key if key is not None and self.is_current(key) else None
 
     def list_active(self) -> list[ApiKey]:
+        """Return the keys that have not expired."""
         return [key for key in self._keys.values() if self.is_current(key)]
 
     def read(self) -> None:

@@ -15,6 +15,8 @@ SCHEMES = ("http", "https")
 
 
 class TrustedProxies:
+    """Tells proxies from clients by their addresses, and finds the address of the client behind a chain of proxies."""
+
     def __init__(self, networks: Iterable[str]) -> None:
         """networks: addresses or networks, as in the setting."""
         self.networks = tuple(ip_network(each, strict=False) for each in networks)
@@ -25,7 +27,7 @@ class TrustedProxies:
         return parsed is not None and any(parsed in network for network in self.networks)
 
     def find_client(self, address: str, forwarded_for: str) -> str:
-        """The address of the client: the last one that no trusted proxy has.
+        """Return the address of the client: the last one that no trusted proxy has.
 
         address: of the connection; it counts also where the header holds something else than addresses.
         """
@@ -39,13 +41,13 @@ class TrustedProxies:
         return address
 
     def find_scheme(self, address: str, forwarded: str, scheme: str) -> str:
-        """The scheme that the client used. scheme: of the connection."""
+        """Return the scheme that the client used. scheme: of the connection."""
         given = forwarded.rpartition(",")[2].strip().lower()
         return given if given in SCHEMES and self.networks and self.trusts(address) else scheme
 
 
 def parse_address(text: str) -> IPv4Address | IPv6Address | None:
-    """An address as proxies write it, with or without a port; None for anything else."""
+    """Return an address as proxies write it, with or without a port; None for anything else."""
     text = text.strip()
     if text.startswith("["):
         text = text[1:].partition("]")[0]

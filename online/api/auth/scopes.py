@@ -1,4 +1,4 @@
-"""Whether a caller may do what it asks for. Each route declares what it needs (api/routes.py)."""
+"""Checks that a caller has the scope that a route declares (api/routes.py)."""
 
 from typing import Annotated, Literal
 
@@ -37,6 +37,7 @@ def check_all_models(caller: Caller) -> None:
 
 
 async def get_caller(request: Request) -> Caller:
+    """Return the caller that the middleware has found for a request."""
     caller: Caller = request.scope[CALLER]
     return caller
 

@@ -76,6 +76,7 @@ async def sign_out(request: Request) -> Response:
 def answer(
     request: Request, caller: Caller, is_signed_in: bool | None = None, visitor_token: str | None = None
 ) -> Response:
+    """Answer with the caller of a request and its scopes. is_signed_in: None to read it from the cookie."""
     callers: Callers = request.app.state.callers
     if is_signed_in is None:
         cookie = parse_cookies(request.headers.get("cookie", "")).get(SESSION_COOKIE, "")

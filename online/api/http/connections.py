@@ -84,6 +84,7 @@ class Connections:
         return status
 
     def release(self, connection: Connection) -> None:
+        """Forget a connection that was closed."""
         if connection in self.open:
             self.open.discard(connection)
             self.by_address[connection.address] -= 1

@@ -79,15 +79,18 @@ class DirectRequest(PendingRequest):
 
     @property
     def is_gone(self) -> bool:
+        """Whether the client has closed the connection."""
         return self.disconnected
 
     def answer(self, served: ServedVersion, answers: list[Answer]) -> None:
+        """Write the answers, or the error of rendering them: one request must not fail the others of its batch."""
         try:
             self.endpoint.answer(self, served, answers)
         except Exception as error:  # it must not fail the other requests of the batch
             self.endpoint.fail(self, error)
 
     def fail(self, error: Exception) -> None:
+        """Answer with an error."""
         self.endpoint.fail(self, error)
 
 
@@ -102,7 +105,7 @@ class DirectEndpoint:
         self._instances, self._seconds = 0, list[float]()  # of the requests that this round of the event loop answers
 
     def admits(self, address: str, headers: Headers, length: int) -> bool:
-        """Whether a large body of this length is collected here; the application lets others wait, or refuses them unread."""
+        """Return whether a large body of this length is collected here; the application lets others wait, or refuses them unread."""
         if length > self.direct.max_body_bytes:
             return False
         caller, rates = self.direct.memory.recall(address, headers), self.direct.rates
@@ -140,6 +143,7 @@ class DirectEndpoint:
         return True
 
     def answer(self, request: DirectRequest, served: ServedVersion, answers: list[Answer]) -> None:
+        """Write the answers in the native shape, with the version that gave them."""
         ids, most = [row.id for row in request.rows], self.predictor.settings.max_candidates
         content = {
             "predictions": [render_answer(self.kind, each, most) for each in answers],
@@ -171,7 +175,7 @@ class DirectEndpoint:
             self._send(request, head, {"error": text})
 
     def _build_head(self, status: HTTPStatus, served: ServedVersion, default_headers: Headers) -> bytes:
-        """The response up to the length of its body."""
+        """Return the response up to the length of its body."""
         own = (b"x-model-version", b"%d" % served.version), (b"x-learned-until", b"%d" % served.learned_until)
         headers = *default_headers, *own, (b"content-type", b"application/json"), *self.direct.headers.items()
         lines = b"".join(b"%b: %b\r\n" % header for header in headers)

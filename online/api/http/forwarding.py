@@ -47,6 +47,7 @@ class Forwarder:
         await response(scope, receive, send)
 
     def is_answered_here(self, scope: Scope) -> bool:
+        """Return whether this worker answers a request itself instead of forwarding it to the first one."""
         return self.routes.is_answered_by_every_worker(scope["method"], self.prefixes.route_path(scope))
 
     async def _forward(self, request: Request) -> JSONResponse | StreamingResponse:
@@ -86,7 +87,7 @@ class ForwardedCaller:
 
 
 def end_to_end_headers(headers: Headers) -> list[tuple[bytes, bytes]]:
-    """The headers that are not about one connection."""
+    """Return the headers that are not about one connection."""
     return [
         (name, value)
         for name, value in headers
@@ -95,4 +96,5 @@ def end_to_end_headers(headers: Headers) -> list[tuple[bytes, bytes]]:
 
 
 def describe_caller(scope: Scope) -> bytes:
+    """Return the client's address and scheme as JSON, to be sent ahead of a forwarded request."""
     return json.dumps([scope["client"] or ("", 0), scope["scheme"]]).encode()

@@ -95,6 +95,7 @@ class Connection(HttpToolsProtocol):
         self.discarded_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin a connection, or refuse it if there are too many."""
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
         self.reading_since = self.loop.time()
@@ -102,6 +103,7 @@ class Connection(HttpToolsProtocol):
             self.refuse(status)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Give up what is being answered, and release the place of the connection."""
         self.hooks.release(self)
         if self.answering is not None:  # uvicorn ends `cycle` only, and the other would write to what is closed
             self.answering.disconnected = True
@@ -118,6 +120,7 @@ class Connection(HttpToolsProtocol):
             super()._start_asgi_task(cycle, app)
 
     def data_received(self, data: bytes) -> None:
+        """Parse what has arrived, or discard it after a refusal."""
         if self.transport.is_closing():
             return
         if self.refused_since is not None or self.is_upgrade:
@@ -191,6 +194,7 @@ class Connection(HttpToolsProtocol):
         self.url, self.headers, self.expect_100_continue = b"", [], False
 
     def on_url(self, url: bytes) -> None:
+        """Refuse a target that is too long before the rest of the head is read."""
         super().on_url(url)
         if len(self.url) > MAX_TARGET_BYTES:
             self.refuse_form(HTTPStatus.REQUEST_URI_TOO_LONG)
@@ -206,6 +210,7 @@ class Connection(HttpToolsProtocol):
             raise ValueError("there are too many headers")  # ends the parser
 
     def on_headers_complete(self) -> None:
+        """Decide by the head whether the request is answered directly or by the application."""
         self._begin_part(is_head=False)
         if self.parser.should_upgrade() and has_body(self.headers):
             self.is_body_skipped = True
@@ -220,7 +225,7 @@ class Connection(HttpToolsProtocol):
             self._begin_asgi()
 
     def _is_plain(self) -> bool:
-        """Whether the request that arrives is a POST request of HTTP/1.1 that needs nothing but an answer."""
+        """Return whether the request that arrives is a POST request of HTTP/1.1 that needs nothing but an answer."""
         parser, flow = self.parser, self.flow
         is_free = self.cycle is None or self.cycle.response_complete
         is_usual = parser.get_method() == b"POST" and parser.get_http_version() == "1.1" and parser.should_keep_alive()
@@ -236,6 +241,7 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
+        """Collect a part of the body, up to the limit of a direct request."""
         self.body_bytes += len(body)
         if self.arriving is None:
             if self.cycle.response_complete:
@@ -249,7 +255,7 @@ class Connection(HttpToolsProtocol):
             self._hand_over()
 
     def _is_awaited(self, endpoint: DirectEndpoint) -> bool:
-        """Whether the rest of a large body is to be collected here."""
+        """Return whether the rest of a large body is to be collected here."""
         length = read_length(self.headers)
         return length is not None and endpoint.admits(self.address, self.headers, length)
 
@@ -297,6 +303,7 @@ class Connection(HttpToolsProtocol):
             super().send_400_response(msg)
 
     def on_message_complete(self) -> None:
+        """Begin to answer a request whose body is complete."""
         if self.is_body_skipped:
             return
         self.reading_since = None
@@ -316,10 +323,12 @@ class Connection(HttpToolsProtocol):
             super()._start_asgi_task(cycle, app)
 
     def pause_writing(self) -> None:
+        """Note when the client stopped reading the response."""
         self.unread_since = self.loop.time()
         super().pause_writing()
 
     def resume_writing(self) -> None:
+        """Note that the client reads the response again."""
         self.unread_since = None
         super().resume_writing()
 
@@ -333,21 +342,22 @@ class Connection(HttpToolsProtocol):
             self.reading_since += CHECK_EVERY_S
 
     def is_slow(self, now: float, timeout_s: float) -> bool:
-        """Whether the present request has been arriving for longer than it may; only its body gets time for its bytes."""
+        """Return whether the present request has been arriving for longer than it may; only its body gets time for its bytes."""
         if self.reading_since is None or self.transport.is_closing():
             return False
         granted_s = 0.0 if self.is_head else self.received_bytes / MIN_BYTES_PER_S
         return now - self.reading_since > timeout_s + granted_s
 
     def is_idle(self, now: float) -> bool:
-        """Whether no request has come for longer than connections are kept open."""
+        """Return whether no request has come for longer than connections are kept open."""
         return self.idle_since is not None and now - self.idle_since > self.timeout_keep_alive
 
     def is_lingering(self, now: float) -> bool:
-        """Whether its client has had the time to read why it was refused."""
+        """Return whether its client has had the time to read why it was refused."""
         return self.refused_since is not None and now - self.refused_since > LINGER_S
 
     def is_stalled(self, now: float, timeout_s: float) -> bool:
+        """Return whether the client has read nothing for too long."""
         return self.unread_since is not None and now - self.unread_since > timeout_s
 
     def abort(self) -> None:
@@ -380,23 +390,25 @@ class Connection(HttpToolsProtocol):
 
 
 def has_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Return whether the headers announce a body that is not empty."""
     return any(
         name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0") for name, value in headers
     )
 
 
 def has_small_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether the request has a body of a stated length that is buffered without pausing its sender."""
+    """Return whether the request has a body of a stated length that is buffered without pausing its sender."""
     return 0 < (read_length(headers) or 0) <= HIGH_WATER_LIMIT
 
 
 def read_length(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
-    """The stated length of a body; None if there is none, or it is sent in chunks."""
+    """Return the stated length of a body; None if there is none, or it is sent in chunks."""
     length = next((value for name, value in headers if name == b"content-length"), b"")
     return int(length) if length.isdigit() else None
 
 
 def encode_refusal(status: HTTPStatus, text: str) -> bytes:
+    """Return the bytes of a whole response with an error, after which the connection is closed."""
     body = json.dumps({"error": text}).encode()
     head = (
         f"HTTP/1.1 {int(status)} {status.phrase}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"

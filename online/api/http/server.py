@@ -69,6 +69,7 @@ class Server(uvicorn.Server):
             return  # uvicorn raises it again once everything is stopped
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen on the sockets for callers, with TLS where it is set, and on the socket for forwarded requests."""
         await super().startup([])  # it would use TLS on the socket of forwarded requests as well
         for listener in sockets or ():
             self.servers.append(cast(asyncio.Server, await self._listen(listener)))
@@ -103,13 +104,14 @@ class Server(uvicorn.Server):
             await asyncio.sleep(POLL_S)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End event streams and the other workers, then close the connections."""
         self.runtime.close_feeds()
         await self.runtime.workers.stop()
         await super().shutdown(sockets)
 
 
 def create_runtime_tls(settings: Settings) -> ssl.SSLContext | None:
-    """None without a certificate. Raises SetupError."""
+    """Return None without a certificate. Raises SetupError."""
     if settings.tls_certificate is None or settings.tls_key is None:
         return None
     return create_tls_context(settings.tls_certificate, settings.tls_key)

@@ -39,12 +39,14 @@ class TlsListener:
         self._listen()
 
     def close(self) -> None:
+        """Accept no further connections, and cancel unfinished handshakes."""
         self.is_closed = True
         self.loop.remove_reader(self.listener)
         for task in self.tasks:
             task.cancel()
 
     async def wait_closed(self) -> None:
+        """Wait until the cancelled handshakes have ended."""
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
     def _listen(self) -> None:

@@ -1,4 +1,4 @@
-"""What protects people's browsers, in front of every route.
+"""Rules that protect people's browsers, in front of every route.
 
 Host     an address, a name without a dot, or a name of this service: an attacker can point another name
          here and read what a page of that name reads (DNS rebinding)
@@ -36,7 +36,7 @@ SCRIPTS = "'self' 'wasm-unsafe-eval'"
 
 
 def page_policy(embedding: Iterable[str], scripts: str = SCRIPTS) -> bytes:
-    """The Content-Security-Policy of every answer without one of its own. embedding: origins that may frame the page."""
+    """Return the Content-Security-Policy of every answer without one of its own. embedding: origins that may frame the page."""
     rules = {
         "default-src": "'self'",
         "script-src": scripts,
@@ -66,6 +66,7 @@ class BrowserRules:
         await self.app(scope, receive, send)
 
     def check(self, scope: Scope) -> None:
+        """Raise UnknownHost or Forbidden for a request that a page of another origin may have caused."""
         host = origin = site = b""
         for name, value in scope["headers"]:
             if name == b"host":
@@ -89,7 +90,7 @@ class BrowserRules:
             )
 
     def may_change(self, host: bytes, origin: bytes, site: bytes) -> bool:
-        """Whether a page may change something. site: how the browser relates it to this service, if it says so."""
+        """Return whether a page may change something. site: how the browser relates it to this service, if it says so."""
         if origin in self.origins or site in (b"same-origin", b"none"):
             return True
         return not site and origin.partition(b"://")[2] == host
@@ -103,7 +104,7 @@ class BrowserRules:
 
 
 def is_unclaimed(name: str) -> bool:
-    """Whether no attacker can point this name here: an address, a name without a dot, or of this machine."""
+    """Return whether no attacker can point this name here: an address, a name without a dot, or of this machine."""
     if "." not in name or name.endswith(".localhost"):  # "" too: programs may leave the header out, browsers never do
         return True
     try:
@@ -114,12 +115,12 @@ def is_unclaimed(name: str) -> bool:
 
 
 def matches(name: str, allowed: str) -> bool:
-    """Whether a host is an allowed one. `*.example.com` allows each name that ends with .example.com."""
+    """Return whether a host is an allowed one. `*.example.com` allows each name that ends with .example.com."""
     return name == allowed or (allowed.startswith("*.") and name.endswith(allowed[1:]))
 
 
 def browser_headers(settings: Settings) -> dict[bytes, bytes]:
-    """What is added to every answer that does not say it itself."""
+    """Return what is added to every answer that does not say it itself."""
     policy = page_policy(settings.widget_origins)
     headers = {b"x-content-type-options": b"nosniff", b"referrer-policy": b"same-origin", POLICY: policy}
     if settings.tls_certificate is not None:
@@ -145,7 +146,7 @@ class BrowserHeaders:
 
 
 def hash_inline(document: str, tag: str) -> str:
-    """The sources of a policy that allow exactly the inline elements <tag> of an HTML document."""
+    """Return the sources of a policy that allow exactly the inline elements <tag> of an HTML document."""
     inline = (each.partition(f"</{tag}>")[0] for each in document.split(f"<{tag}>")[1:])
     return " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in inline)
 
@@ -201,6 +202,7 @@ class WidgetAccess:
 
 
 def answer_preflight(origin: str, methods: tuple[str, ...]) -> Response:
+    """Answer a CORS preflight of the widget for these methods."""
     headers = {
         "Access-Control-Allow-Origin": origin,
         "Access-Control-Allow-Methods": ", ".join(methods),

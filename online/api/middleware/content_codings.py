@@ -48,11 +48,12 @@ class ContentDecoding:
 
 
 def is_coded(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Return whether the headers name a content coding."""
     return any(name == HEADER for name, _ in headers)
 
 
 def read_codings(headers: Iterable[str]) -> list[str]:
-    """The codings of a body, in the order in which they were applied, without `identity`.
+    """Return the codings of a body, in the order in which they were applied, without `identity`.
 
     Raises UnsupportedCoding and BadInput.
     """
@@ -141,7 +142,7 @@ class Decoder:
                 yield piece
 
     def _begin(self, data: bytes) -> "_Decompress | None":
-        """The inflater of a format; None where more bytes are needed to recognise it. Raises BadInput behind the data."""
+        """Return the inflater of a format; None where more bytes are needed to recognise it. Raises BadInput behind the data."""
         if self.coding == "gzip":
             return zlib.decompressobj(GZIP)
         if self._has_ended:
@@ -153,5 +154,5 @@ class Decoder:
 
 
 def has_zlib_header(data: bytes) -> bool:
-    """Whether data begin with the two bytes of zlib's header: the method 8, and a sum that 31 divides. Bare data never do."""
+    """Return whether data begin with the two bytes of zlib's header: the method 8, and a sum that 31 divides. Bare data never do."""
     return data[0] & 15 == 8 and (data[0] << 8 | data[1]) % 31 == 0

@@ -45,23 +45,23 @@ class ProxyPrefixes:
         self.proxies = TrustedProxies(settings.trusted_proxies)
 
     def find(self, scope: Scope) -> str:
-        """The setting `root_path`, or the prefix that a trusted proxy names; "" for none."""
+        """Return the setting `root_path`, or the prefix that a trusted proxy names; "" for none."""
         return self.root_path or forwarded_prefix(scope, self.proxies)
 
     def route_path(self, scope: Scope) -> str:
-        """The path without the prefix of a proxy that does not strip it, also in front of `PathPrefix`."""
+        """Return the path without the prefix of a proxy that does not strip it, also in front of `PathPrefix`."""
         path: str = scope["path"]
         return path.removeprefix(self.find(scope))
 
 
 def route_path(scope: Scope) -> str:
-    """The path without the prefix of a proxy that does not strip it, behind `PathPrefix`."""
+    """Return the path without the prefix of a proxy that does not strip it, behind `PathPrefix`."""
     path: str = scope["path"]
     return path.removeprefix(root_path) if (root_path := scope.get("root_path")) else path
 
 
 def forwarded_prefix(scope: Scope, proxies: TrustedProxies) -> str:
-    """The prefix in the header of a trusted proxy, or "" for none and for anything that is not a plain path."""
+    """Return the prefix in the header of a trusted proxy, or "" for none and for anything that is not a plain path."""
     if not proxies.networks or not proxies.trusts(client_host(scope)):
         return ""
     prefix = find_header(scope, PREFIX_HEADER).rstrip("/")
@@ -69,13 +69,13 @@ def forwarded_prefix(scope: Scope, proxies: TrustedProxies) -> str:
 
 
 def client_host(scope: Scope) -> str:
-    """The address that the connection comes from."""
+    """Return the address that the connection comes from."""
     client = scope.get("client")
     return str(client[0]) if client else ""
 
 
 def find_header(scope: Scope, wanted: bytes) -> str:
-    """The last value of a header: the proxy nearest to the service has written it; "" for none."""
+    """Return the last value of a header: the proxy nearest to the service has written it; "" for none."""
     return next((value.decode("latin-1") for name, value in reversed(scope["headers"]) if name == wanted), "")
 
 

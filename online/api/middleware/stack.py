@@ -41,6 +41,7 @@ class Application(FastAPI):
             await Starlette.__call__(self, scope, receive, send)
 
     def build_middleware_stack(self) -> ASGIApp:
+        """Build the stack: the middlewares of this service in front of the router, without Starlette's own two."""
         stack: ASGIApp = AsyncExitStackMiddleware(self.router)
         for middleware in reversed(self.user_middleware):
             stack = middleware.cls(stack, *middleware.args, **middleware.kwargs)
@@ -73,7 +74,7 @@ Handlers = dict[tuple[str, str], tuple[Route, FastHandler, ModelRuntime]]  # by 
 
 
 def list_handlers(routes: Iterable[Route], runtime: Runtime) -> Handlers:
-    """The fast handlers of every model."""
+    """Return the fast handlers of every model."""
     return {
         (route.method, route.path.format(model=name)): (route, route.fast, model)
         for route in routes

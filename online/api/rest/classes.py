@@ -41,7 +41,7 @@ UserHeader = Annotated[
 
 
 async def get_user(caller: CallerDep, named: UserHeader = None) -> str | None:
-    """The user whose examples are meant; None where none is named."""
+    """Return the user whose examples are meant; None where none is named."""
     return caller.acts_for(named)
 
 
@@ -83,6 +83,7 @@ async def restore_class(request: Request, model: ModelDep, name: str) -> Respons
 
 
 async def change_class(request: Request, model: ModelRuntime, name: str, active: bool) -> Response:
+    """Record that a class is retired or restored, and answer with the event's offset."""
     check_has_classes(model)
     id = model.new_id()
     offset = await model.commit(lambda connection: record_class_change(connection, model.spec.name, name, active, id))
@@ -91,6 +92,7 @@ async def change_class(request: Request, model: ModelRuntime, name: str, active:
 
 
 def check_has_classes(model: ModelRuntime) -> None:
+    """Raise BadInput for a model without classes that can be retired."""
     kind = spec_of(model.spec.kind)
     if not kind.has_retirable_classes:
         has = "replies instead of classes" if kind.has_repertoire else "no classes to retire"

@@ -64,7 +64,7 @@ Before = Annotated[str | None, Query(max_length=400, description="The `next` of 
 
 
 async def get_user(caller: CallerDep, named: UserHeader = None) -> str:
-    """The user whose conversations are meant. Raises BadInput where none is named."""
+    """Return the user whose conversations are meant. Raises BadInput where none is named."""
     user = caller.acts_for(named)
     if user is None:
         raise BadInput("header.X-User: name the user whose conversations are meant")
@@ -175,11 +175,12 @@ async def delete_conversation(model: ModelDep, id: str, user: UserDep) -> Respon
 
 
 def summarise(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of a conversation's row that its list shows."""
     return {name: row[name] for name in ConversationSummary.model_fields}
 
 
 def name_place(row: dict[str, Any]) -> str:
-    """The value of `before` for what is listed after this conversation."""
+    """Return the value of `before` for what is listed after this conversation."""
     return f"{'pinned' if row['pinned'] else 'newest'} {row['updated_at']} {row['id']}"
 
 
@@ -193,6 +194,7 @@ def parse_place(before: str) -> store.ListPosition:
 
 
 def group_by_prediction(held: Sequence[HeldFeedbackRow]) -> dict[str, list[HeldFeedbackRow]]:
+    """Group held feedback by the prediction that it is about; "" for feedback without one."""
     groups = dict[str, list[HeldFeedbackRow]]()
     for row in held:
         groups.setdefault(json.loads(row.content).get("prediction_id", ""), []).append(row)
@@ -219,7 +221,7 @@ def describe_turn(turn: dict[str, Any], held: Sequence[HeldFeedbackRow]) -> dict
 
 
 def describe_feedback(row: FeedbackRow | HeldFeedbackRow) -> dict[str, Any]:
-    """One feedback about a turn, and what became of it."""
+    """Return one feedback about a turn, and what became of it."""
     if isinstance(row, HeldFeedbackRow):
         outcome = FeedbackOutcome(**held_receipt(row).model_dump())
     else:

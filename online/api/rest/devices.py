@@ -29,4 +29,5 @@ async def get_devices(runtime: RuntimeDep, caller: CallerDep) -> Response:
 
 
 def read_devices(runtime: Runtime) -> DevicesAnswer:
+    """Return the devices of all processes as they last reported them, and this machine's CPU."""
     return summarize(collect_reports(runtime.workspace.state), [describe_device(measure_cpu())])

@@ -53,12 +53,13 @@ async def explain_prediction(model: ModelDep, caller: CallerDep, id: str) -> Res
 
 
 def visible_summary(caller: Caller, summary: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A summary without the words and the id of somebody else's feedback."""
+    """Return a summary without the words and the id of somebody else's feedback."""
     is_own = summary["feedback_id"] is None or caller.may("curate") or caller.may_act_for(summary["user"])
     return summary if is_own else {**summary, "question": None, "feedback_id": None}
 
 
 def describe_score(each: ScoreBreakdown) -> dict[str, Any]:
+    """Return the terms of one reply's score, as the API names them."""
     terms = {"sums": each.sums, "evidence": each.evidence, "standing": each.thumbs, "moved": each.moved}
     return {"id": each.reply, "text": each.text, "score": sum(terms.values()), **terms}
 

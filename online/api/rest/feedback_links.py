@@ -122,7 +122,7 @@ async def retract(request: Request, model: ModelDep, runtime: RuntimeDep, predic
 
 
 def link_caller(request: Request, prediction: PredictionRow) -> Caller:
-    """The holder of the URL: the user of the prediction, who may rate it, and teach where the issuer of the URL may.
+    """Return the holder of the URL: the user of the prediction, who may rate it, and teach where the issuer of the URL may.
 
     What visitors may teach is limited as ever. It may act for any user, because a prediction may have none; it reaches no prediction
     but its own. A curator who uses it is trusted as ever.
@@ -144,11 +144,12 @@ def link_caller(request: Request, prediction: PredictionRow) -> Caller:
 
 
 def slot_key(prediction: PredictionRow) -> str:
+    """Return the slot under which feedback by the URL of a prediction replaces earlier feedback."""
     return f"link-{prediction.id}"
 
 
 def parse_item(prediction: PredictionRow, given: bytes | dict[str, str]) -> FeedbackItem:
-    """The feedback, on behalf of the user of the prediction.
+    """Return the feedback, on behalf of the user of the prediction.
 
     given: JSON, or the fields of a form. Raises BadInput.
     """

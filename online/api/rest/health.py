@@ -61,6 +61,7 @@ async def get_readiness(runtime: RuntimeDep, caller: CallerDep) -> Response:
 
 
 def shows(caller: Caller, model: str) -> bool:
+    """Return whether a caller may see the readiness of a model."""
     return caller.may("predict") and caller.may_use(model)
 
 

@@ -48,7 +48,7 @@ def _model_card(model: ModelRuntime) -> dict[str, Any]:
 
 
 def _created_s(model: ModelRuntime) -> int:
-    """When the live version was created, in s since 1970; 0 before there is one."""
+    """Return when the live version was created, in s since 1970; 0 before there is one."""
     loaded = model.live.current.loaded
     return 0 if loaded is None else int(datetime.fromisoformat(loaded.manifest.created_at).timestamp())
 
@@ -91,7 +91,7 @@ async def get_status(
 
 
 def _quantiles(values: Sequence[float]) -> dict[str, float | None]:
-    """The last value, the median and the 95th percentile."""
+    """Return the last value, the median and the 95th percentile."""
     ordered = sorted(values)
     shares = {"p50": 0.5, "p95": 0.95}
     found = {name: ordered[round(share * (len(ordered) - 1))] if ordered else None for name, share in shares.items()}

@@ -62,10 +62,12 @@ def describe_changes(model: ModelRuntime, ratings: Ratings) -> list[dict[str, ob
 
 
 def describe_alarm(alarm: Alarm, ratings: Ratings) -> dict[str, object]:
+    """Return an alarm as the API shows it. noted_at: when its first feedback was given."""
     return {**asdict(alarm), "noted_at": ratings.noted_at[alarm]}
 
 
 def describe_change(change: AlarmGroup, before: int | None, ratings: Ratings) -> dict[str, object]:
+    """Return the alarms of one change as the API shows them, with the version from before it."""
     return {
         "since": change.since,
         "offset": change.offset,
@@ -87,6 +89,7 @@ async def get_health(model: ModelDep, runtime: RuntimeDep) -> Response:
 
 
 def describe_roll_back(ratings: Ratings) -> dict[str, object] | None:
+    """Return the last roll back and what answers were worth since then; None without one."""
     done, judged = ratings.rolled_back, ratings.judged_since
     if done is None:
         return None
@@ -94,18 +97,20 @@ def describe_roll_back(ratings: Ratings) -> dict[str, object] | None:
 
 
 async def load_ratings(model: ModelRuntime) -> UsageCounts:
-    """What people say now about all answers there were."""
+    """Return what people say now about all answers there were."""
     await model.ratings.catch_up()
     counts: UsageCounts = await model.read(partial(load_totals, model=model.spec.name))
     return counts
 
 
 def describe_reason(reason: Reason, facts: VerdictInputs) -> dict[str, object]:
+    """Return a reason with its sentence in English and its figures."""
     sentence = word_reason(reason, facts)
     return {"code": reason.code, "level": reason.level, "sentence": sentence, "figures": dict(reason.figures)}
 
 
 def describe_health(health: ModelHealth, counts: UsageCounts) -> dict[str, object]:
+    """Return the verdict on a model with everything it rests on, as the API shows it."""
     verdict, facts, ratings = health.verdict, health.facts, health.ratings
     return {
         "status": verdict.status,
@@ -141,6 +146,7 @@ async def get_curve(
 
 
 def describe_curve(counts: CurveCounts, points: int) -> dict[str, object]:
+    """Return the prequential curve in at most `points` segments."""
     return {
         "measure": "error" if counts.numbers else "right",
         "counted_until": counts.until,
@@ -174,6 +180,7 @@ async def list_refused(model: ModelDep) -> Response:
 
 
 def read_refusals(connection: Connection, name: str, recipe: str) -> dict[str, object]:
+    """Return the refused feedback of a model as the API shows it: the count, the groups and the newest."""
     return {
         "count": count_refusals(connection, name, recipe, after=0),
         "groups": [group.model_dump() for group in group_refusals(connection, name, recipe)[:MAX_GROUPS]],
@@ -182,6 +189,7 @@ def read_refusals(connection: Connection, name: str, recipe: str) -> dict[str, o
 
 
 def describe_refusal(row: Mapping[str, Any]) -> dict[str, object]:
+    """Return a refused event with its reason."""
     event = Event.parse(row["body"], b"")
     fields = {name: row[name] for name in ("offset", "id", "reason", "created_at")}
     return {**fields, "kind": event.kind, "label": event.label}
@@ -200,7 +208,7 @@ async def stream_events(model: ModelDep, runtime: RuntimeDep, caller: CallerDep)
 
 
 async def follow_events(model: ModelRuntime, runtime: Runtime, caller: Caller) -> AsyncIterator[bytes]:
-    """The events of a model until the feed closes, which the server does before it drains connections.
+    """Yield the events of a model until the feed closes, which the server does before it drains connections.
 
     sse-starlette is not used: it learns of a shutdown from uvicorn's signal handler, which it
     patches. Here the feed itself ends the streams, however the server is stopped.
@@ -224,9 +232,11 @@ async def follow_events(model: ModelRuntime, runtime: Runtime, caller: Caller) -
 
 
 def is_shown_to(caller: Caller, event: FeedEvent) -> bool:
+    """Return whether a caller may see an event: its own, one of its user, one without an owner, or any as a curator."""
     owner = event.owner
     return owner is None or caller.may("curate") or caller.may_act_for(owner) or caller.id == owner
 
 
 def encode_event(name: str, data: dict[str, object]) -> bytes:
+    """Encode a server-sent event."""
     return b"event: " + name.encode() + b"\ndata: " + orjson.dumps(data) + b"\n\n"

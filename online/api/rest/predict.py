@@ -109,7 +109,7 @@ async def predict_by_label(
 async def parse_request(
     model: ModelRuntime, body: bytes, dialect: Dialect, caller: Caller
 ) -> PredictRequest | Document:
-    """The native request in a body, on behalf of the user for whom the caller acts, or the document of one in the other
+    """Return the native request in a body, on behalf of the user for whom the caller acts, or the document of one in the other
     protocol's shape. Raises BadInput.
 
     The two fast parsers come first. They accept valid native bodies only; errors are found by the slow way.
@@ -139,6 +139,7 @@ async def predict_natively(
     parsed: PredictRequest,
     caller: Caller,
 ) -> Response:
+    """Predict, and answer in the native shape."""
     predicted = await model.predictor.predict(parsed, caller, selector=selector)
     served = predicted.served
     most = runtime.settings.max_candidates
@@ -155,6 +156,6 @@ async def predict_natively(
 
 
 def on_behalf_of(caller: Caller, request: PredictRequest) -> PredictRequest:
-    """The request with the user for whom the caller acts."""
+    """Return the request with the user for whom the caller acts."""
     user = caller.acts_for(request.user)
     return request if user == request.user else request.model_copy(update={"user": user})

@@ -108,7 +108,7 @@ async def list_replies(
 
 
 def name_place(row: ListedReply, sort: Sort) -> str:
-    """The value of `after` for what is listed behind this reply."""
+    """Return the value of `after` for what is listed behind this reply."""
     return json.dumps([sort, *row.place], ensure_ascii=False, separators=(",", ":"))
 
 
@@ -127,18 +127,19 @@ def parse_place(after: str, sort: Sort) -> list[Key]:
 
 
 def is_key(value: Key) -> bool:
-    """Whether a database takes the value. Raises UnicodeEncodeError for one half of a surrogate pair."""
+    """Return whether a database takes the value. Raises UnicodeEncodeError for one half of a surrogate pair."""
     if isinstance(value, str):
         return b"\0" not in value.encode()
     return abs(value) < 2**63
 
 
 def describe_listed(row: ListedReply) -> dict[str, object]:
+    """Return a reply of the list as the API shows it."""
     return {name: value for name, value in row._asdict().items() if name != "place"}
 
 
 async def load_repertoire(model: ModelRuntime) -> tuple[list[ReplyRow], dict[str, list[str]]]:
-    """All replies, and the example questions of each by its id."""
+    """Return all replies, and the example questions of each by its id."""
     name = model.spec.name
     rows, examples = await model.read(
         lambda connection: (load_replies(connection, name), load_examples(connection, name))
@@ -195,6 +196,7 @@ async def get_reply(model: ModelDep, caller: CallerDep, id: str) -> Response:
 
 
 def describe_feedback(row: dict[str, Any]) -> dict[str, object]:
+    """Return feedback on a reply as the API shows it."""
     event = Event.parse(row["body"], b"")
     input = None if row["question"] is None else json.loads(row["question"])
     right = event.kind in ("label", "correction") or is_positive(event.reward)
@@ -278,6 +280,7 @@ async def import_replies(
 
 
 def describe_line(planned: PlannedLine) -> dict[str, object]:
+    """Return what a line of an imported file does, or why it cannot."""
     fields = {"line": planned.number, "id": planned.id, "text": planned.text, "does": planned.does, "was": planned.was}
     problem = None if planned.error is None else asdict(planned.error)
     error = None if problem is None else problem.pop("message")
@@ -317,21 +320,24 @@ def describe_cluster(cluster: Cluster, groups: Sequence[ItemGroup]) -> dict[str,
 
 
 def build_admit(model: ModelRuntime, runtime: Runtime, caller: Caller) -> Admit:
+    """Return the function that admits the changes of an import within the caller's quotas."""
     return partial(admit_changes, model=model.spec.name, caller=caller, settings=runtime.settings)
 
 
 def build_note(model: ModelRuntime, caller: Caller) -> Note:
-    """What lets curators see what a caller has added."""
+    """Return what lets curators see what a caller has added."""
     id = model.transactions.new_id()
     return partial(record_addition, model=model.spec.name, caller=caller, id=id)
 
 
 def check_ranker(model: ModelRuntime) -> None:
+    """Raise BadInput for a model without a repertoire."""
     if not spec_of(model.spec.kind).has_repertoire:
         raise BadInput(f"{model.spec.name} is a {model.spec.kind}; only a ranker has replies")
 
 
 def check_text(text: str, most_chars: int) -> None:
+    """Raise BadInput for an empty text of a reply, TextTooLong for one beyond the limit."""
     if not text.strip():
         raise BadInput("the text of a reply or of an example question is empty")
     if len(text) > most_chars:
@@ -339,4 +345,5 @@ def check_text(text: str, most_chars: int) -> None:
 
 
 def describe_reply(row: ReplyRow) -> dict[str, object]:
+    """Return a reply as the API shows it after a change."""
     return {"id": row.id, "text": row.text, "active": row.active, "offset": row.offset}

@@ -81,11 +81,12 @@ async def list_versions(
 
 
 def describe_rejection(row: RejectedSnapshotRow) -> dict[str, object]:
+    """Return a rejected snapshot as the API shows it."""
     return {"learned_until": row.since, **row.model_dump(exclude={"model", "since"})}
 
 
 def describe_live(live: LiveModel) -> dict[str, object]:
-    """The version labels that are set, and whether learning is frozen."""
+    """Return the version labels that are set, and whether learning is frozen."""
     freeze = live.frozen
     labels = [{"label": name, "version": str(v.version), "percent": v.percent} for name, v in live.labels.items()]
     return {"labels": labels, "frozen": asdict(freeze) if freeze else None}
@@ -113,7 +114,7 @@ async def compare_versions(
 
 
 def find_earlier(model: ModelRuntime, version: int, since: str | None) -> int:
-    """The version to compare with. Raises NotFound and CorruptSnapshot."""
+    """Return the version to compare with. Raises NotFound and CorruptSnapshot."""
     snapshots, recipe = model.snapshots, model.live.encoder_config.recipe
     if since is not None:
         return snapshots.labels.resolve(since)
@@ -126,6 +127,7 @@ def find_earlier(model: ModelRuntime, version: int, since: str | None) -> int:
 
 
 def describe_changes(found: VersionChanges) -> dict[str, object]:
+    """Return the changes between two versions as the API shows them."""
     return {
         "version": str(found.version),
         "since": str(found.since),
@@ -138,6 +140,7 @@ def describe_changes(found: VersionChanges) -> dict[str, object]:
 
 
 def describe_changed_answer(change: AnswerChange) -> dict[str, object]:
+    """Return a question that two versions answer differently, with the newest feedback about it."""
     said = change.said
     return {
         "question": change.instance,
@@ -277,12 +280,14 @@ async def describe_quarantines(
 def describe_quarantine(
     connection: Connection, row: quarantine.QuarantineRow, alarm: DriftAlarmRow | None
 ) -> dict[str, object]:
+    """Return a quarantine as the API shows it, with its cause."""
     since_at = load_first_time(connection, row.model, row.since - 1)
     cause = explain_quarantine(row, alarm).model_dump()
     return {**row.model_dump(exclude={"model"}), "since_at": since_at, "cause": cause}
 
 
 def explain_quarantine(row: quarantine.QuarantineRow, alarm: DriftAlarmRow | None) -> Cause:
+    """Return the cause of a quarantine with the figures of the alarm that began it."""
     figures: dict[str, float | int | str] = {"since": row.since}
     if alarm is not None:
         figures |= {"before": alarm.before, "after": alarm.after, "window": alarm.window}

@@ -1,1 +1,1 @@
-"""How pages reach a browser: their branding, their files in compressed form, and the small pages that the server renders."""
+"""The delivery of pages to browsers: their branding, their files in compressed form, and the small pages that the server renders."""

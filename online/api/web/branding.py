@@ -72,7 +72,7 @@ class Branding:
     translations: Mapping[Language, PageTexts] = field(default_factory=dict)
 
     def describe(self) -> dict[str, Any]:
-        """The settings of the pages as they read them. Without a configured color, all colors are null."""
+        """Return the settings of the pages as they read them. Without a configured color, all colors are null."""
         own = {"name": self.name, "logo": LOGO_PATH if self.logo else None, "greeting": self.greeting}
         texts = {**own, "intro": self.intro, "color": self.color, "suggestions": self.suggestions}
         translations = {name: each.model_dump(exclude_none=True) for name, each in self.translations.items()}
@@ -109,12 +109,13 @@ def load_branding(settings: Settings) -> Branding:
 
 
 def has_own_texts(settings: Settings) -> bool:
+    """Return whether the settings replace a text of the page."""
     texts = (settings.page_greeting, settings.page_intro, settings.page_suggestions)
     return any(each is not None for each in texts)
 
 
 def translate_starter(settings: Settings) -> dict[Language, PageTexts]:
-    """What the starter says in German, without what is configured: a configured text is not the starter's any more."""
+    """Return what the starter says in German, without what is configured: a configured text is not the starter's any more."""
     given = settings.page_translations.get("de", PageTexts())
     shipped = STARTER_GERMAN.model_dump(exclude_none=True)
     if settings.public_teaching == "review":
@@ -124,7 +125,7 @@ def translate_starter(settings: Settings) -> dict[Language, PageTexts]:
 
 
 def serves_starter(settings: Settings) -> bool:
-    """Whether a model begins with the starter repertoire."""
+    """Return whether a model begins with the starter repertoire."""
     return settings.repertoire is None and any(spec_of(model.kind).has_repertoire for model in settings.models)
 
 
@@ -174,14 +175,14 @@ DARK = ModeColors(backgrounds=("#18201c", "#101513"), ink="#0b1f18", soft=0.22)
 
 
 def derive_accent(color: str, surfaces: ModeColors) -> str:
-    """The nearest mixture of the color with black or white that can be read on every surface of the mode."""
+    """Return the nearest mixture of the color with black or white that can be read on every surface of the mode."""
     toward = BLACK if luminance(parse(surfaces.ink)) > 0.5 else WHITE
     mixtures = (mix(parse(color), toward, step / STEPS) for step in range(STEPS + 1))
     return write(next(each for each in mixtures if is_readable(each, surfaces)))
 
 
 def is_readable(accent: Rgb, surfaces: ModeColors) -> bool:
-    """Whether the accent, as it is written, has enough contrast with all that it stands beside."""
+    """Return whether the accent, as it is written, has enough contrast with all that it stands beside."""
     rounded = parse(write(accent))
     backgrounds = [parse(each) for each in surfaces.backgrounds]
     soft = [mix(each, accent, surfaces.soft) for each in backgrounds]
@@ -189,13 +190,13 @@ def is_readable(accent: Rgb, surfaces: ModeColors) -> bool:
 
 
 def contrast(one: Rgb, other: Rgb) -> float:
-    """The contrast ratio of WCAG, from 1 to 21."""
+    """Return the contrast ratio of WCAG, from 1 to 21."""
     darker, lighter = sorted((luminance(one), luminance(other)))
     return (lighter + 0.05) / (darker + 0.05)
 
 
 def luminance(color: Rgb) -> float:
-    """The relative luminance of WCAG."""
+    """Return the relative luminance of WCAG."""
     red, green, blue = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in color)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
@@ -213,4 +214,5 @@ def parse(color: str) -> Rgb:
 
 
 def write(color: Rgb) -> str:
+    """Return a colour as #rrggbb."""
     return "#" + "".join(f"{round(255 * each):02x}" for each in color)

@@ -46,6 +46,7 @@ class CompressedAnswer:
         self._body = bytearray()
 
     async def send(self, message: Message) -> None:
+        """Pass a message on, compressing the body if it is large enough."""
         if message["type"] == "http.response.start":
             await self._begin(message)
         elif self._start is None:
@@ -78,7 +79,7 @@ class CompressedAnswer:
 
 
 def is_compressible(start: Message) -> bool:
-    """Whether it is a whole text of a length that is worth it. An event stream has no length."""
+    """Return whether it is a whole text of a length that is worth it. An event stream has no length."""
     headers = Headers(raw=start["headers"])
     length = headers.get("content-length", "")
     return (
@@ -91,4 +92,5 @@ def is_compressible(start: Message) -> bool:
 
 
 def compress(body: bytes) -> bytes:
+    """Compress with gzip, to the same bytes for the same body."""
     return gzip.compress(body, LEVEL, mtime=0)

@@ -56,6 +56,7 @@ class PageNotice:
     given: tuple[object, ...] = ()
 
     def write(self, messages: Mapping[str, str]) -> str:
+        """Return the sentences of the notice in a language."""
         return " ".join(messages[name].format(*self.given) for name in self.says)
 
 
@@ -71,6 +72,7 @@ def thank_for(item: FeedbackItem, receipt: Receipt | None) -> PageNotice:
 
 
 def complain(error: BadInput, fields: Mapping[str, str]) -> PageNotice:
+    """Return the notice that explains refused feedback."""
     if isinstance(error, TextTooLong):
         return PageNotice(("too_long",), "bad", given=(error.given, error.limit))
     is_empty = not any(value.strip() for value in fields.values())
@@ -120,6 +122,7 @@ async def render_page(
 
 
 def takes_drawings(model: ModelRuntime) -> bool:
+    """Return whether the inputs of a model are square grey images, which the page shows as drawings."""
     options = input_options(model.spec.kind, model.spec.options)
     is_square = options.get("input") == "vector" and options.get("size") == DRAWING_WIDTH**2
     return is_square and spec_of(model.spec.kind).task == "classification"
@@ -140,10 +143,12 @@ def describe_input(instance: Any, is_drawing: bool) -> RatedInput:
 
 
 def draw(numbers: list[float]) -> tuple[tuple[int, int, float], ...]:
+    """Return (x, y, darkness from 0 to 1) of each cell that is not white."""
     darkest = max(max(numbers), 1e-9)
     cells = ((place % DRAWING_WIDTH, place // DRAWING_WIDTH, number) for place, number in enumerate(numbers))
     return tuple((x, y, round(number / darkest, 3)) for x, y, number in cells if number > 0)
 
 
 def write_value(value: Any) -> str:
+    """Return a value of a row as the page shows it."""
     return f"{value:.6g}" if isinstance(value, float) else value if isinstance(value, str) else json.dumps(value)

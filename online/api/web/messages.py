@@ -1,4 +1,4 @@
-"""What the pages of the server say, in each language. A test checks that no language lacks a sentence."""
+"""The sentences of the server's pages, in each language. A test checks that no language lacks one."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""What a client prefers, from its Accept headers (RFC 9110, section 12.5)."""
+"""Negotiates content by Accept headers (RFC 9110, section 12.5)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -27,7 +27,7 @@ def _parse_weight(text: str) -> float:
 
 
 def pick_encoding(accept_encoding: str, available: Sequence[str]) -> str:
-    """The encoding of an answer. available: the compressed ones there are, the best first; identity is there always."""
+    """Return the encoding of an answer. available: the compressed ones there are, the best first; identity is there always."""
     given = preferences(accept_encoding)
     default = given.get("*", 0.0)
     weights = {name: given.get(name, default) for name in available}
@@ -37,13 +37,13 @@ def pick_encoding(accept_encoding: str, available: Sequence[str]) -> str:
 
 
 def prefers_html(accept: str) -> bool:
-    """Whether a browser asks for a page: HTML is named, and JSON is not preferred."""
+    """Return whether a browser asks for a page: HTML is named, and JSON is not preferred."""
     given = preferences(accept)
     return given.get("text/html", 0.0) > given.get("application/json", 0.0)
 
 
 def pick_language(accept_language: str, available: Mapping[str, object], default: str) -> str:
-    """The preferred one of the available languages; `de-CH` counts as `de`."""
+    """Return the preferred one of the available languages; `de-CH` counts as `de`."""
     weights = dict[str, float]()
     for name, weight in preferences(accept_language).items():
         language = name.partition("-")[0]

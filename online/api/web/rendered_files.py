@@ -41,6 +41,7 @@ class RenderedFile:
         self.tag = hashlib.sha256(content).hexdigest()[:16]
 
     def respond(self, request: Request) -> Response:
+        """Answer with the file in the best coding that the client accepts, or 304 if the client has it."""
         available = [name for name in self.contents if name != IDENTITY]
         encoding = pick_encoding(request.headers.get("accept-encoding", ""), available)
         tag = f'"{self.tag}"' if encoding == IDENTITY else f'"{self.tag}-{encoding}"'
@@ -53,7 +54,7 @@ class RenderedFile:
 
 
 def matches(if_none_match: str, tag: str) -> bool:
-    """Whether a conditional request names this tag. A proxy may have made it weak."""
+    """Return whether a conditional request names this tag. A proxy may have made it weak."""
     return tag in (each.strip().removeprefix("W/") for each in if_none_match.split(","))
 
 
@@ -65,7 +66,7 @@ class RenderedBuild:
         self._rendered: tuple[int, RenderedFile] | None = None
 
     def render(self) -> RenderedFile | None:
-        """None where there is no build."""
+        """Return None where there is no build."""
         try:
             written = self.path.stat().st_mtime_ns
         except FileNotFoundError:
@@ -76,6 +77,7 @@ class RenderedBuild:
 
 
 def render_index(page: str, branding: Branding) -> RenderedFile:
+    """Return index.html with the branding's title, description and colours."""
     page = TITLE.sub(lambda _: f"<title>{escape(branding.name)}</title>", page, count=1)
     description = escape(branding.intro or f"{branding.name}: a chat that learns from your ratings and corrections.")
     page = DESCRIPTION.sub(lambda found: found[1] + description + found[2], page, count=1)
@@ -91,24 +93,25 @@ def render_index(page: str, branding: Branding) -> RenderedFile:
 
 
 def settings_block(branding: Branding) -> str:
-    """The settings of the pages as JSON within HTML. A browser does not run it, so no policy has to allow it."""
+    """Return the settings of the pages as JSON within HTML. A browser does not run it, so no policy has to allow it."""
     return f'<script type="application/json" id="page-settings">{escape_json(branding.describe())}</script>'
 
 
 def escape_json(content: Any) -> str:
-    """JSON that ends no element it stands in: `<`, `>` and `&` are written as escapes."""
+    """Return JSON that ends no element it stands in: `<`, `>` and `&` are written as escapes."""
     text = orjson.dumps(content).decode()
     return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
 
 
 def render_worker(worker: str, branding: Branding) -> RenderedFile:
+    """Return the service worker with the hash of the branding, so that a change of it reaches offline pages."""
     files = [LOGO_PATH] if branding.logo else []
     page = orjson.dumps({"version": branding.hash(), "files": files}).decode()
     return RenderedFile(f"self.BRANDING={page};\n{worker}".encode(), "text/javascript")
 
 
 def render_manifest(manifest: str, branding: Branding) -> RenderedFile:
-    """All addresses in it are relative, so that they stay below the path prefix of a proxy."""
+    """Return all addresses in it are relative, so that they stay below the path prefix of a proxy."""
     content = orjson.loads(manifest)
     content |= {"name": branding.name, "short_name": shorten(branding.name)}
     content["theme_color"] = branding.color or SHIPPED_COLOR
@@ -120,7 +123,7 @@ def render_manifest(manifest: str, branding: Branding) -> RenderedFile:
 
 
 def list_icons(branding: Branding, shipped: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The logo as an icon; beside a small one the shipped icons, without which the page could not be installed."""
+    """Return the logo as an icon; beside a small one the shipped icons, without which the page could not be installed."""
     assert branding.logo is not None, "it is called where there is a logo"
     width = branding.logo.width
     logo = {
@@ -132,7 +135,7 @@ def list_icons(branding: Branding, shipped: list[dict[str, str]]) -> list[dict[s
 
 
 def shorten(name: str) -> str:
-    """The first words of a name, as many as a home screen shows."""
+    """Return the first words of a name, as many as a home screen shows."""
     short = name
     while len(short) > SHORT_NAME_CHARS and " " in short:
         short = short.rpartition(" ")[0].rstrip(" ,:;-–—")
@@ -140,6 +143,7 @@ def shorten(name: str) -> str:
 
 
 def render_icon(icon: str, branding: Branding) -> RenderedFile:
+    """Return the icon in the configured colour."""
     return RenderedFile(icon.replace(SHIPPED_COLOR, branding.color or SHIPPED_COLOR).encode(), "image/svg+xml")
 
 

@@ -54,7 +54,7 @@ class ServerPages:
         headers: Mapping[str, str] | None = None,
         **values: Any,
     ) -> HTMLResponse:
-        """A page whose policy allows its own styles and nothing else. t, in the template: the messages of the language."""
+        """Return a page whose policy allows its own styles and nothing else. t, in the template: the messages of the language."""
         language = choose_language(request)
         own = {**self._branding, "root": root_of(request), "language": language, "t": MESSAGES[language]}
         page = self._environment.get_template(template).render(own, status=status, **values)
@@ -81,14 +81,15 @@ class ServerPages:
 
 
 def wants_page(request: Request) -> bool:
-    """Whether a person in a browser is waiting for a page, rather than a program for JSON."""
+    """Return whether a person in a browser is waiting for a page, rather than a program for JSON."""
     return prefers_html(request.headers.get("accept", ""))
 
 
 def choose_language(request: Request) -> str:
+    """Return the language of a server page, from the header Accept-Language."""
     return pick_language(request.headers.get("accept-language", ""), MESSAGES, DEFAULT_LANGUAGE)
 
 
 def root_of(request: Request) -> str:
-    """The path prefix of the request, without a slash at its end."""
+    """Return the path prefix of the request, without a slash at its end."""
     return str(request.scope.get("root_path", "")).rstrip("/")

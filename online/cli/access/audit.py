@@ -51,6 +51,7 @@ def list_entries(
 
 
 def describe(row: "AuditRow") -> str:
+    """Return an entry of the audit log as one line."""
     sender = f"{row.actor} from {row.address}" if row.address else row.actor
     details = " ".join(f"{name}={value}" for name, value in json.loads(row.details).items())
     parts = [str(row.id), row.at, sender, row.action, row.model or "", row.target or "", details]

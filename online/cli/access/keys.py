@@ -164,6 +164,7 @@ def scopes() -> None:
 
 
 def split(text: str) -> list[str]:
+    """Return the parts of a list separated by commas, without blanks."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
@@ -179,6 +180,7 @@ def parse_duration(text: str, option: str) -> timedelta:
 
 
 def show_new(new: Any, as_json: bool) -> None:
+    """Print a new key and its secret, which is shown only once."""
     from online.api.auth.key_changes import describe_key
 
     if as_json:
@@ -194,6 +196,7 @@ def show_new(new: Any, as_json: bool) -> None:
 
 
 def echo_json(content: object) -> None:
+    """Print JSON."""
     import json
 
     typer.echo(json.dumps(content, indent=2))

@@ -61,11 +61,13 @@ class CopyToClear:
         self._clear, self.rebuilds = clear, 0
 
     def request_rebuild(self) -> None:
+        """Clear the copy, so that the service fills it again from the store."""
         self._clear()
         self.rebuilds += 1
 
 
 def copy_in_redis(workspace: Workspace, model: str) -> CopyToClear | None:
+    """Return the copy of a log in Redis; None if the stream is the store itself."""
     copy = workspace.redis_stream(model, "")
     return None if copy is None else CopyToClear(copy.clear_all)
 

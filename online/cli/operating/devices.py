@@ -35,7 +35,7 @@ def devices(
 
 
 def look_up(settings: "Settings", machine: "Devices") -> "DevicesAnswer":
-    """What the machine has, and what a service with these settings has where. Raises SetupError."""
+    """Return what the machine has, and what a service with these settings has where. Raises SetupError."""
     from online.state.device_reports import collect_reports, describe_device, summarize
 
     states = [describe_device(machine.measure(name)) for name in machine.list_names()]
@@ -45,7 +45,7 @@ def look_up(settings: "Settings", machine: "Devices") -> "DevicesAnswer":
 
 
 def plan(settings: "Settings", machine: "Devices") -> "Iterator[ModelPlace]":
-    """Where the models of these settings would learn and answer. Raises SetupError."""
+    """Yield where the models of these settings would learn and answer. Raises SetupError."""
     from online.learning.placing import place_model as place_learner
     from online.schemas.operating.devices import ModelPlace
     from online.serving.devices.placing import place_model as place_worker
@@ -58,7 +58,7 @@ def plan(settings: "Settings", machine: "Devices") -> "Iterator[ModelPlace]":
 
 
 def describe(answer: "DevicesAnswer") -> Iterator[str]:
-    """The answer in lines, for people."""
+    """Yield the answer in lines, for people."""
     if not answer.has_accelerator:
         yield "no GPU: torch finds no accelerator on this machine; the CPU learns and answers"
     yield from table(("device", "", "used", "free", "of", "cap", "busy"), [*map(describe_state, answer.devices)])
@@ -71,27 +71,32 @@ def describe(answer: "DevicesAnswer") -> Iterator[str]:
 
 
 def describe_state(state: "DeviceState") -> Sequence[str]:
+    """Return the cells of a device: name, memory and load."""
     sizes = (state.used_bytes, state.free_bytes, state.total_bytes, state.cap_bytes)
     busy = "" if state.utilization_percent is None else f"{state.utilization_percent:.0f} %"
     return (state.name, state.description, *map(describe_size, sizes), busy)
 
 
 def describe_size(size: int | None) -> str:
+    """Return a size in GiB; "" if it is unknown."""
     return "" if size is None else f"{size / (1 << 30):.1f} GiB"
 
 
 def describe_place(place: "ModelPlace") -> Sequence[str]:
+    """Return the cells of a model's place: the model, its role and its device."""
     moved = "" if place.device == place.wanted else f" (instead of {place.wanted})"
     return place.model, "learns" if place.role == "learner" else "answers", place.device + moved, place.process
 
 
 def describe_fallback(fallback: "MemoryFallback") -> str:
+    """Return a line about work that did not fit into a device's memory."""
     times = "" if fallback.count == 1 else f", {fallback.count} times"
     where = f"{fallback.model} ({fallback.process}): {fallback.what} on {fallback.device}"
     return f"  {fallback.at} {where} continued {fallback.to}{times}: {fallback.reason}"
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table with aligned columns."""
     widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
     for cells in (columns, *rows):
         yield "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()

@@ -102,6 +102,7 @@ def load(
 
 
 def count_cores() -> int:
+    """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -144,6 +145,7 @@ class LoadCommand:
         }
 
     def cut(self, load: "BulkLoad[FilePiece]", tick: "Progress") -> "Iterator[FilePiece]":
+        """Yield the pieces of all files, reporting progress."""
         from online.evaluation.sources.file_pieces import cut_files
 
         def at(name: str, share: float) -> None:
@@ -153,7 +155,7 @@ class LoadCommand:
 
     @contextmanager
     def open_load(self, processes: int, ray: str | None) -> "Iterator[BulkLoad[FilePiece]]":
-        """A load of a new model, and the cluster that it runs on."""
+        """Yield a load of a new model, and the cluster that it runs on."""
         from online.evaluation.sources.file_pieces import PieceReader
         from online.learning.parallel.bulk_load import BulkLoad
         from online.models import create, encoder_options
@@ -166,7 +168,7 @@ class LoadCommand:
             yield BulkLoad(create(self.spec.kind, self.options), read, pool, self.bad.add_all)
 
     def choose_pool(self, stack: ExitStack, read: Any, processes: int, ray: str | None) -> "OpenPool[FilePiece] | None":
-        """How workers are opened; None if this process does all."""
+        """Return how workers are opened; None if this process does all."""
         from online.learning.parallel.sum_pools import ProcessPool, RayPool
 
         kind, options = self.spec.kind, self.options
@@ -182,6 +184,7 @@ class LoadCommand:
 
 
 def open_files(files: list[str], reads: "ReadOptions") -> "list[Source]":
+    """Open the files of a load. Raises SetupError for one that has a history."""
     from online.evaluation.sources.file_pieces import check_history
     from online.evaluation.sources.opening import open_sources
 
@@ -192,6 +195,7 @@ def open_files(files: list[str], reads: "ReadOptions") -> "list[Source]":
 
 
 def describe(done: dict[str, Any]) -> str:
+    """Return the line that a load prints at its end."""
     from online.evaluation.remarks import describe_columns
     from online.evaluation.sources.column_profile import ColumnProfile
 

@@ -82,7 +82,7 @@ def merge(
 
 @contextmanager
 def connect(url: str, model: str, user: str | None, key: str | None) -> "Iterator[Client]":
-    """A client, whose errors are those of a command. Raises BadInput and Unavailable."""
+    """Yield a client, whose errors are those of a command. Raises BadInput and Unavailable."""
     import httpx
 
     from online.client import Client, ClientError
@@ -108,7 +108,7 @@ def send(client: "Client", file: Path, id: str | None) -> "Receipt":
 def follow(
     client: "Client", receipt: "Receipt", is_taken_back: bool, wait_s: float
 ) -> "tuple[FeedbackStatus | Receipt, str]":
-    """What became of sums within `wait_s` seconds, and why that is not what was asked for; "" if it is."""
+    """Return what became of sums within `wait_s` seconds, and why that is not what was asked for; "" if it is."""
     outcome: FeedbackStatus | Receipt = receipt
     if wait_s and is_expected(receipt, is_taken_back):
         try:
@@ -119,7 +119,7 @@ def follow(
 
 
 def wait_for_outcome(client: "Client", receipt: "Receipt", wait_s: float) -> "FeedbackStatus":
-    """What became of sums, once a version has learned their offset, or that of their retraction. Raises TimeoutError.
+    """Return what became of sums, once a version has learned their offset, or that of their retraction. Raises TimeoutError.
 
     Of several workers, the one that answers may serve the version before the first worker has written the outcome.
     """
@@ -133,11 +133,12 @@ def wait_for_outcome(client: "Client", receipt: "Receipt", wait_s: float) -> "Fe
 
 
 def is_expected(outcome: "FeedbackStatus | Receipt", is_taken_back: bool) -> bool:
+    """Return whether a merge of sums, or its retraction, went through."""
     return outcome["status"] in (("retracted",) if is_taken_back else ("accepted", "learned"))
 
 
 def find_problem(outcome: "FeedbackStatus | Receipt", is_taken_back: bool) -> str:
-    """Why the command has not done what it was asked for; empty if it has."""
+    """Return why the command has not done what it was asked for; empty if it has."""
     if is_expected(outcome, is_taken_back):
         return ""
     if outcome["status"] == "retracted":

@@ -43,6 +43,7 @@ class BaselineModel:
 
     @property
     def is_awake(self) -> bool:
+        """Whether the baseline learns now: always on a short log, in parts of a long one."""
         return self.model is not None and (self.seen < self.whole or self.seen // STRETCH % ONE_IN == 0)
 
     def guess(self, inputs: Sequence[bytes]) -> list[dict[str, Guess]]:
@@ -65,6 +66,7 @@ class BaselineModel:
                 self.give_up(TOO_LARGE)
 
     def give_up(self, reason: str) -> None:
+        """Stop learning the baseline, and note why."""
         self.model, self.skipped = None, reason
 
 
@@ -86,7 +88,7 @@ def create_baseline(setup: ModelSetup) -> BaselineModel | None:
 
 
 def is_learned_baseline(kind: str, options: Mapping[str, Any]) -> bool:
-    """Whether a candidate is the model that would run beside it."""
+    """Return whether a candidate is the model that would run beside it."""
     return kind == LEARNED_BASELINE and options.keys() <= {"input", "size"}
 
 
@@ -121,7 +123,7 @@ def find_remedies(setup: ModelSetup, leads: Sequence[Lead]) -> list[str]:
 
 
 def list_for_numbers(setup: ModelSetup) -> list[str]:
-    """The regressor follows a moving world, unless it was told not to."""
+    """Return what may predict better: a regressor that follows a moving world, unless it does so already."""
     if not setup.spec.is_exact:
         return ['kind = "regressor" (--model regressor)']
     return [] if setup.options.get("follow", True) else ["follow = true (--option follow=true)"]

@@ -25,6 +25,8 @@ from online.settings import describe
 
 
 class CandidateTable(BaseModel):
+    """A candidate of a file, with options that vary over a grid."""
+
     model_config = ConfigDict(extra="forbid")
 
     kind: str
@@ -34,6 +36,7 @@ class CandidateTable(BaseModel):
     every: int = Field(1, ge=1)
 
     def specs(self) -> Iterator[CandidateSpec]:
+        """Yield a candidate for each combination of the grid."""
         base = self.name or self.kind
         for values in itertools.product(*self.grid.values()):
             chosen = dict(zip(self.grid, values, strict=True))
@@ -42,6 +45,8 @@ class CandidateTable(BaseModel):
 
 
 class CandidateFile(BaseModel):
+    """A file of candidates."""
+
     model_config = ConfigDict(extra="forbid")
 
     candidate: list[CandidateTable] = Field(min_length=1)

@@ -53,7 +53,7 @@ class LineFeatures:
         return rows.drop(wrong) if wrong else rows
 
     def _instance(self, line: Line) -> tuple[Any, ...]:
-        """The instance to encode, in a tuple: () if there is none, (None,) if its text was erased."""
+        """Return the instance to encode, in a tuple: () if there is none, (None,) if its text was erased."""
         if self.encoder is None:
             return ()
         if isinstance(line, LoggedPrediction):
@@ -102,4 +102,5 @@ class LineFeatures:
 
 
 def describe_line(line: Line) -> str:
+    """Return the name of a line for an error."""
     return f"example {line.id}" if isinstance(line, LoggedPrediction) else f"event {line.entry.offset}"

@@ -1,4 +1,4 @@
-"""What a candidate needs to replay a source: its kind, its options and its encoder, all checked before anything runs.
+"""The set-up of a candidate for a source: its kind, options and encoder, all checked before anything runs.
 
 source + candidate --> ModelSetup --> options of the model, encoder of the inputs
 sources + candidates --check_candidates--> BadInput that names every model that cannot be made
@@ -89,7 +89,7 @@ class ModelSetup:
         )
 
     def _same_features(self) -> bool:
-        """Whether texts become the same features as in the log."""
+        """Return whether texts become the same features as in the log."""
         logged = self.source.header.get("options", {}).get("text_features", MINILM)
         return bool(encoder_options(self.candidate.kind, self.options)["text_features"] == logged)
 

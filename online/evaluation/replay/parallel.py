@@ -119,6 +119,7 @@ class ReplayWorker:
         theirs.close()
 
     def send(self, packed: bytes) -> None:
+        """Send examples to the process, unless it has ended."""
         if self.over:
             return
         try:
@@ -135,6 +136,7 @@ class ReplayWorker:
         return losses
 
     def finish(self) -> list[Loss]:
+        """Wait for the process and return the losses that were not fetched."""
         losses = self.losses(0)
         if not self.over:
             self.pipe.send_bytes(b"")

@@ -67,6 +67,7 @@ def replay_on_ray(
 
 
 def create_jobs(source: Source, candidates: Sequence[CandidateSpec], span: ScoredSpan) -> list[ReplayJob]:
+    """Return a job for each candidate, identified by the content of the log."""
     found = source if source.path is None else replace(source, path=source.path.resolve())
     content = identify_content(found)
     return [ReplayJob(found, content, each, span) for each in candidates]
@@ -84,6 +85,7 @@ class RayRun:
     deaths: Counter[str] = field(default_factory=Counter)
 
     def go(self, address: str, jobs: Sequence[ReplayJob]) -> None:
+        """Run the jobs on a cluster. Raises SetupError if it cannot be reached or lacks a device."""
         with connect(address) as ray:
             check_devices(ray, jobs)
             task = ray.remote(num_cpus=1, max_retries=0)(

@@ -61,6 +61,7 @@ class ScoredSpan:
     end: int | None = None
 
     def of(self, lines: Iterator[Line]) -> Iterator[Line]:
+        """Yield the lines to replay, up to the end of the span."""
         for line in lines:
             if self.end is not None and isinstance(line, LoggedEvent) and line.entry.offset > self.end:
                 return
@@ -186,7 +187,7 @@ class Replay:
         return sum(reason.startswith(CANNOT_LEARN) for reason in self.training.refused.values())
 
     def _describe_failures(self) -> dict[str, Any]:
-        """What `ReplayReport.errors` holds."""
+        """Return what `ReplayReport.errors` holds."""
         found = self._failures
         if not found.first:
             return {}
@@ -341,7 +342,7 @@ class Replay:
         self.pending_predictions = []
 
     def _may_draw(self, line: LoggedPrediction) -> bool:
-        """Whether a policy may draw the answer. The log's own model draws where it drew: the service may have kept it from that."""
+        """Return whether a policy may draw the answer. The log's own model draws where it drew: the service may have kept it from that."""
         return not line.exclude and not (self.setup.same and line.propensity == 1)
 
     def _ask(self, inputs: Sequence[bytes], keys: Sequence[int | None]) -> list[Answer]:

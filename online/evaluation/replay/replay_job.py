@@ -38,10 +38,12 @@ class LossArrays:
 
     @classmethod
     def of(cls, losses: Sequence[Loss]) -> "LossArrays":
+        """Return losses as arrays."""
         values = [np.nan if loss is None else loss for _, loss in losses]
         return cls(np.array([offset for offset, _ in losses], np.int64), np.array(values, np.float64))
 
     def part(self, start: int, stop: int) -> list[Loss]:
+        """Return a range of the losses."""
         values = self.losses_N[start:stop]
         losses = [None if missing else value for missing, value in zip(np.isnan(values), values.tolist(), strict=True)]
         return list(zip(self.offsets_N[start:stop].tolist(), losses, strict=True))
@@ -49,6 +51,8 @@ class LossArrays:
 
 @dataclass(frozen=True, slots=True)
 class CachedResult:
+    """The stored result of a job."""
+
     report: ReplayReport
     losses: LossArrays
 
@@ -78,10 +82,12 @@ class ReplayJob:
 
     @property
     def name(self) -> str:
+        """The name of the candidate, by default its kind."""
         return self.candidate.name or self.candidate.kind
 
     @property
     def key(self) -> str:
+        """The hash that identifies the job."""
         return compute_sha256(serialize_canonically(self.of()))
 
 
@@ -95,6 +101,7 @@ def identify_content(source: Source) -> str:
 
 @cache
 def hash_code() -> str:
+    """Return a hash of this package's code, which results depend on."""
     root, digest = Path(online.__file__).parent, hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
@@ -102,12 +109,12 @@ def hash_code() -> str:
 
 
 def hash_own_code(paths: Iterable[str]) -> dict[str, str]:
-    """The sha256 of each module that the operator names, by its import path. Not that of what it imports itself."""
+    """Return the sha256 of each module that the operator names, by its import path. Not that of what it imports itself."""
     return {path: hash_module(path) for path in sorted(paths)}
 
 
 def hash_module(path: str) -> str:
-    """The sha256 of the module in an import path; "" if there is none, since an option's text can look like a path."""
+    """Return the sha256 of the module in an import path; "" if there is none, since an option's text can look like a path."""
     try:
         origin = getattr(import_own_module(path.partition(":")[0], path), "__file__", None)
     except ValueError:
@@ -117,10 +124,12 @@ def hash_module(path: str) -> str:
 
 @cache
 def list_packages() -> dict[str, str]:
+    """Return the versions of installed packages that results depend on."""
     return {name: installed for name in PACKAGES if (installed := find_version(name))}
 
 
 def find_version(package: str) -> str:
+    """Return the version of a package; "" if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -128,10 +137,12 @@ def find_version(package: str) -> str:
 
 
 def serialize_canonically(value: Any) -> bytes:
+    """Return a value as JSON with sorted names."""
     return json.dumps(value, sort_keys=True, default=str).encode()
 
 
 def compute_sha256(data: bytes) -> str:
+    """Return the SHA-256 in hex."""
     return hashlib.sha256(data).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""What a replay reports: for one model, for one model among candidates, and for all models over a log."""
+"""The results of a replay: of one model, of one model among candidates, and of all models over a log."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

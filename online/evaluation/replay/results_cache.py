@@ -89,6 +89,7 @@ class ResultsFolder:
 
 
 def compute_checksum(content: dict[str, Any]) -> str:
+    """Return the checksum of a stored result."""
     return compute_sha256(serialize_canonically({name: value for name, value in content.items() if name != "sha256"}))
 
 
@@ -103,7 +104,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def parse_report(content: dict[str, Any]) -> ReplayReport:
-    """The inverse of `asdict`, through JSON."""
+    """Return the inverse of `asdict`, through JSON."""
     report: ReplayReport = rebuild(ReplayReport, content)
     return report
 

@@ -94,6 +94,7 @@ def replay_all(
 def replay_one(
     source: Source, candidate: CandidateSpec, span: ScoredSpan, max_bad_ratio: float, at: Callable[[float, int], None]
 ) -> tuple[list[ReplayResult], bool]:
+    """Replay one candidate to the end. Raises BadInput for options that the kind refuses."""
     prepare_process()
     try:
         replay = Replay(source, candidate, span, max_bad_ratio)

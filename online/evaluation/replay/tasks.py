@@ -49,9 +49,11 @@ class TaskSequence:
         return self.current >= 0 and line.task != self.names[self.current]
 
     def due(self) -> bool:
+        """Return whether the held-out rows are to be predicted now."""
         return self.since >= TEST_EVERY
 
     def begin(self, line: LoggedPrediction) -> None:
+        """Note the task of a line, and count the line."""
         self.current = self.names.index(str(line.task)) if line.task in self.names else self.current
         self.since += 1
 
@@ -98,9 +100,11 @@ class TaskSequence:
 
 
 def compute_accuracy(model: Model, rows: Sequence[tuple[bytes, str]]) -> float:
+    """Return the share of rows that a model answers right."""
     answers = model.predict([features for features, _ in rows])
     return float(np.mean([answer.choice == label for answer, (_, label) in zip(answers, rows, strict=True)]))
 
 
 def compute_mean(values: Sequence[float] | NDArray[np.float64]) -> float | None:
+    """Return the rounded mean; None of no values."""
     return round(float(np.mean(values)), 6) if len(values) else None

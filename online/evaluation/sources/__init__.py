@@ -1,1 +1,1 @@
-"""What can be replayed: our own log, files of labelled rows, datasets, and Vowpal Wabbit's formats."""
+"""Sources of a replay: our own log, files of labelled rows, datasets, and Vowpal Wabbit's formats."""

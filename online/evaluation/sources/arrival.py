@@ -93,12 +93,14 @@ def arrange_rows(
 
 
 def build_prediction(row: LabelledRow) -> LoggedPrediction:
+    """Return the prediction that a row stands for; with its own reward, the logged choice as well."""
     if row.reward is None:
         return LoggedPrediction(str(row.number), row.instance)
     return LoggedPrediction(str(row.number), row.instance, choice=row.label, propensity=row.propensity)
 
 
 def build_event(row: LabelledRow) -> Event:
+    """Return the event that a row's label or reward stands for."""
     if row.reward is None:
         return Event(str(row.number), "label", label=row.label)
     return Event(str(row.number), "reward", label=row.label, reward=row.reward, choice=row.label)
@@ -146,6 +148,7 @@ def arrange_tasks(
 
 
 def drop_column(instance: Any, column: str) -> Any:
+    """Return an instance without a column."""
     return {key: value for key, value in instance.items() if key != column} if isinstance(instance, dict) else instance
 
 
@@ -176,6 +179,6 @@ def parse_time(row: Mapping[str, Any], column: str, times: InstantColumn) -> flo
 
 
 def are_in_order(rows: Iterator[LabelledRow], delay: LabelDelay) -> bool:
-    """Whether no row has an earlier time than the row before it."""
+    """Return whether no row has an earlier time than the row before it."""
     times = (predicted_at for predicted_at, _, _ in find_all_times(rows, delay, BadLines(max_ratio=1.0), ""))
     return all(earlier <= later for earlier, later in pairwise(times))

@@ -95,6 +95,7 @@ class BadLines:
         self.problems["other"] += count - len(causes)
 
     def as_json(self) -> dict[str, Any]:
+        """Return the counts and the first lines as JSON."""
         return {"count": self.count, "problems": dict(self.problems), "first": list(self.first)}
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Which columns of a table are features: all but those to drop, or only those that are named.
+"""Chooses the columns of a table that are features: all but those to drop, or only those that are named.
 
     {"period": 7, "price": 0.3}    --ColumnChoice.of_instance, drop = ("period",)-->    {"price": 0.3}
 
@@ -33,10 +33,11 @@ class ColumnChoice:
         return bool(self.drop or self.features)
 
     def wants(self, name: str) -> bool:
+        """Return whether a column is a feature."""
         return is_wanted(name, self.drop, self.features)
 
     def names_feature(self, name: str) -> bool:
-        """Whether the user has named the column as a feature, by its name or a pattern."""
+        """Return whether the user has named the column as a feature, by its name or a pattern."""
         return bool(self.features) and self.wants(name)
 
     # what is left of a row
@@ -48,6 +49,7 @@ class ColumnChoice:
         return {name: value for name, value in instance.items() if self.wants(name)}
 
     def of_instances(self, instances: list[Any]) -> list[Any]:
+        """Return the instances with the chosen columns only."""
         return [*map(self.of_instance, instances)] if self else instances
 
     def of_features(self, features: bytes) -> bytes:
@@ -94,7 +96,7 @@ class ColumnChoice:
             raise BadInput(f"--drop and --feature leave no feature of {name}, which has {list_names(known)}")
 
     def are_all_known(self, known: Iterable[str]) -> bool:
-        """Whether each name of the choice, and each pattern, stands for one of these columns."""
+        """Return whether each name of the choice, and each pattern, stands for one of these columns."""
         columns = [*known]
         return all(any(matches(column, each) for column in columns) for each in (*self.drop, *self.features))
 
@@ -104,18 +106,19 @@ ALL_COLUMNS = ColumnChoice()
 
 @lru_cache(maxsize=4_096)
 def is_wanted(name: str, drop: tuple[str, ...], features: tuple[str, ...]) -> bool:
-    """Whether a column is a feature. Cached, because every row asks for each of its columns."""
+    """Return whether a column is a feature. Cached, because every row asks for each of its columns."""
     if any(matches(name, each) for each in drop):
         return False
     return not features or any(matches(name, each) for each in features)
 
 
 def matches(column: str, given: str) -> bool:
-    """Whether a name or a pattern stands for a column. Its own name always does, also one with a `*` or a `[`."""
+    """Return whether a name or a pattern stands for a column. Its own name always does, also one with a `*` or a `[`."""
     return column == given or fnmatchcase(column, given)
 
 
 def describe_known(given: str, known: Sequence[str]) -> str:
+    """Return the hint for an unknown column: the closest name, or all names."""
     close = get_close_matches(given, known, n=1)
     return (f"; did you mean {close[0]!r}? It has " if close else "; it has ") + list_names(known)
 

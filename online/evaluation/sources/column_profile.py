@@ -1,4 +1,4 @@
-"""What the columns of a table are, as their first rows show, and how each is treated: it is said, and never done in silence.
+"""Profiles the columns of a table by their first rows, and chooses a treatment for each, which is always reported.
 
     rows --profile_columns--> ColumnProfile for each column --create_treatment--> what a model reads of a row
 
@@ -103,6 +103,7 @@ class TableProfile:
         )
 
     def names(self, *treatments: Treatment) -> list[str]:
+        """Return the names of the columns with these treatments."""
         return [column.name for column in self.columns if column.treatment in treatments]
 
 
@@ -131,6 +132,7 @@ def profile_columns(
 
 
 def profile_column(name: str, given: Sequence[Any], rows: int, style: str = "") -> ColumnProfile:
+    """Return the profile of a column from its first values."""
     values = [value for value in given if value is not None and value != []]
     if not values:
         return ColumnProfile(name, "empty", "no_value")
@@ -149,6 +151,7 @@ def profile_column(name: str, given: Sequence[Any], rows: int, style: str = "") 
 
 
 def profile_texts(name: str, texts: Sequence[str], rows: int) -> ColumnProfile:
+    """Return the profile of a column of texts: dates, units, categories or free text."""
     if how := find_date_format(texts):
         return ColumnProfile(name, "date", "dates", reads=how)
     if reads := find_unit(texts):
@@ -180,6 +183,7 @@ def split_unit(text: str) -> tuple[str, str]:
 
 
 def read_digits(text: str, style: str) -> float | None:
+    """Return the number that a text of this style stands for; None if it is none."""
     read = read_cell(text, cast(Style, style))
     return read if isinstance(read, float) else None
 
@@ -193,13 +197,13 @@ def parse_units(value: Any, reads: str) -> Any:
 
 
 def are_compact_dates(values: Sequence[Any]) -> bool:
-    """Whether numbers are dates such as 20260503. A number beside others that are none is not."""
+    """Return whether numbers are dates such as 20260503. A number beside others that are none is not."""
     different = {*map(float, values)}
     return len(different) >= LEAST_NUMBERS and all(find_day(value) is not None for value in different)
 
 
 def is_vector(value: Any) -> bool:
-    """Whether a value is a list, or a cell that holds one as JSON."""
+    """Return whether a value is a list, or a cell that holds one as JSON."""
     if isinstance(value, list):
         return True
     return isinstance(value, str) and value.startswith("[") and parse_vector(value) is not None
@@ -217,7 +221,7 @@ def parse_vector(value: Any) -> list[Any] | None:
 
 
 def holds_texts(values: Sequence[Any]) -> bool:
-    """Whether values are sentences, rather than names of categories."""
+    """Return whether values are sentences, rather than names of categories."""
     texts = [value for value in values if isinstance(value, str)]
     if len(texts) < len(values) or not texts:
         return False
@@ -252,7 +256,7 @@ def find_identifier(name: str, values: Sequence[Any], rows: int) -> ColumnProfil
 
 
 def is_id_name(name: str) -> bool:
-    """Whether a column's name says that it holds ids: row, order_id, userId."""
+    """Return whether a column's name says that it holds ids: row, order_id, userId."""
     lowered = name.lower()
     return lowered in ROW_NAMES or WORD_END.split(lowered)[-1] in ID_WORDS or CAMEL_ID.search(name) is not None
 
@@ -286,6 +290,7 @@ def choose_treatments(found: Sequence[ColumnProfile], columns: Mapping[str, Sequ
 def treat(
     column: ColumnProfile, text: Treatment = "left_out", date: Treatment = "parsed", vector: Treatment = "spread"
 ) -> ColumnProfile:
+    """Return a column with the treatment of its kind."""
     of: dict[ColumnKind, Treatment] = {"identifier": "left_out", "empty": "left_out"}
     of |= {"text": text, "date": date, "vector": vector}
     return column if column.treatment == "time" else replace(column, treatment=of.get(column.kind, "read"))
@@ -314,6 +319,7 @@ def find_number_kinds(columns: Sequence[ColumnProfile]) -> set[ColumnKind]:
 
 
 def keep_kinds(column: ColumnProfile, kinds: set[ColumnKind]) -> ColumnProfile:
+    """Return a column that is an input if it is of one of these kinds, and is left out else."""
     return replace(column, treatment="input" if column.kind in kinds else "left_out")
 
 
@@ -353,10 +359,12 @@ def treat_numbers(
 
 
 def join_texts(names: Sequence[str], row: Mapping[str, Any]) -> str | None:
+    """Return the texts of a row in one text; None without any."""
     return "\n".join(str(row[name]) for name in names if row.get(name) not in (None, "")) or None
 
 
 def join_numbers(names: Sequence[str], row: Mapping[str, Any]) -> list[Any] | None:
+    """Return the numbers of a row as one vector; None if one is missing."""
     numbers = list[Any]()
     for name in names:
         value = row.get(name)
@@ -376,6 +384,7 @@ class TableTreatment:
         self.vectors = frozenset(profile.names("spread"))
 
     def treat(self, row: Mapping[str, Any]) -> Any:
+        """Return the values of a row that the model reads, with dates and vectors spread over columns."""
         treated = dict[str, Any]()
         for name, value in row.items():
             if name in self.left_out:

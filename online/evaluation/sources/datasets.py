@@ -36,6 +36,7 @@ SKLEARN_NAMES = ("digits", "wine", "breast_cancer", "iris", "diabetes")
 
 
 def read_sklearn_dataset(which: str) -> Iterator[tuple[Any, Any]]:
+    """Yield the rows of a dataset of scikit-learn. Raises BadInput for an unknown name."""
     if which not in SKLEARN_NAMES:
         raise BadInput(f"scikit-learn has no dataset {which!r} here; one of {', '.join(SKLEARN_NAMES)}")
     try:

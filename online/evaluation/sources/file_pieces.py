@@ -67,6 +67,7 @@ def cut_files(
 
 
 def cut_file(source: Source, bad: BadLines, at: Callable[[float], None]) -> Iterator[FilePiece]:
+    """Yield the pieces of a file: of lines without parsing them, or of parsed rows."""
     if source.format == "jsonl" and source.path is not None:
         return cut_lines(source, source.path, at)
     return cut_rows(source, bad, at)
@@ -108,6 +109,7 @@ def count_lines(data: bytes) -> int:
 
 
 def find_last_line(piece: FilePiece) -> int:
+    """Return the number of the last line of a piece."""
     if isinstance(piece.content, bytes):
         return piece.first + count_lines(piece.content) - 1
     return piece.content.numbers[-1]
@@ -127,12 +129,13 @@ class PieceReader:
     columns: ColumnChoice = ALL_COLUMNS
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs: it creates an encoder of its own."""
+        """Return what another process needs: it creates an encoder of its own."""
         options = {"options": dict(self.options), "max_chars": self.max_chars, "tuned": self.tuned}
         return {**options, "profile": self.profile, "columns": self.columns}
 
     @cached_property
     def encoder(self) -> Encoder:
+        """The encoder, created by the first piece in each process."""
         created: Encoder = create_encoder(self.options, cache_folder(), 1, self.max_chars, self.tuned)
         return encode_columns(created, self.profile)
 
@@ -146,12 +149,14 @@ class PieceReader:
 
 
 def read_rows(piece: FilePiece, bad: BadLines) -> Iterator[RowBlock]:
+    """Yield the rows of a piece."""
     if isinstance(piece.content, RowBlock):
         return iter([replace(piece.content)])
     return build_blocks(read_jsonl_columns(BytesIO(piece.content), piece.name, bad, piece.first))
 
 
 def build_examples(piece: FilePiece, rows: RowBlock) -> list[Example]:
+    """Return the examples of encoded rows, with offsets before those of the log."""
     start = BEFORE_LOG + piece.before
     columns = zip(rows.numbers, rows.features or [], rows.labels, strict=True)
     return [Example(start + number, "label", features, label) for number, features, label in columns]

@@ -70,6 +70,7 @@ def read_csv(
 
 
 def refuse_label(name: str, label: str, columns: Sequence[str]) -> BadInput:
+    """Return the error for a label column that does not exist."""
     listed = ", ".join(columns)
     refused = BadInput(f"{name} has no column {label!r}; it has {listed}")
     return refused.because("log_column_missing", column=label, columns=listed)
@@ -105,6 +106,7 @@ def read_parquet(
 
 
 def read_dataset(name: str, bad: BadLines) -> Iterator[LabelledRow]:
+    """Yield the labelled rows of a dataset inside a library."""
     for number, (instance, label) in enumerate(open_dataset(name), 1):
         yield from build_row(number, instance, label, {}, f"{name}, example {number}", bad)
 
@@ -127,6 +129,7 @@ def build_row(
 
 
 def is_json(text: str) -> bool:
+    """Return whether a text is a JSON object."""
     try:
         return isinstance(json.loads(text), dict)
     except ValueError:

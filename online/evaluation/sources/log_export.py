@@ -89,7 +89,7 @@ class LogExport:
             after, prediction = next(predictions, NO_MORE)
 
     def _read_predictions(self) -> Iterator[PlacedPrediction]:
-        """Predictions that retention deletes during the export are left out."""
+        """Yield predictions that retention deletes during the export are left out."""
         for page in self.store.walk(select_prediction_order(self.model.name, self.head), PAGE):
             rows = self.store.read(lambda connection: load_prediction_rows(connection, [row.id for row in page]))  # noqa: B023 (read at once)
             for id, after, count in page:
@@ -106,6 +106,7 @@ class LogExport:
 
 
 def read_log(store: Store, model: str, head: int) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a log in order, a page at a time."""
     after = 0
     while after < head:
         rows = store.read(lambda connection: load_log_rows(connection, model, after, min(PAGE, head - after)))  # noqa: B023
@@ -114,6 +115,7 @@ def read_log(store: Store, model: str, head: int) -> Iterator[dict[str, Any]]:
 
 
 def find_feature_epoch(workspace: Workspace, model: ModelSettings) -> str:
+    """Return the name of the features that a model reads now."""
     snapshots = workspace.snapshots(model.name)
     live = snapshots.folder.live()
     if live is None:

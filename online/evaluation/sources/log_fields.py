@@ -28,11 +28,13 @@ class LineFields:
     written: Names = field(default_factory=dict)
 
     def value(self, name: str) -> Any:
+        """Return a field of any type. Raises ValueError if it is absent."""
         if name not in self.fields:
             raise ValueError(f"it lacks {self.quote(name)}")
         return self.fields[name]
 
     def text(self, name: str, may_be_empty: bool = True) -> str:
+        """Return a text. Raises ValueError."""
         value = self.value(name)
         if not isinstance(value, str):
             raise self.refuse(name, "a text")
@@ -41,24 +43,29 @@ class LineFields:
         return value
 
     def text_or_null(self, name: str) -> str | None:
+        """Return a text or None. Raises ValueError."""
         return None if self.value(name) is None else self.text(name)
 
     def optional_text(self, name: str) -> str | None:
+        """Return a text; None if it is null or absent. Raises ValueError."""
         return self.text_or_null(name) if name in self.fields else None
 
     def whole(self, name: str, least: int = 0) -> int:
+        """Return a whole number of at least `least`. Raises ValueError."""
         value = self.value(name)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST_OFFSET:
             raise self.refuse(name, f"a whole number from {least}")
         return value
 
     def number(self, name: str) -> float:
+        """Return a finite number. Raises ValueError."""
         value = self.value(name)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             raise self.refuse(name, "a finite number")
         return value
 
     def share(self, name: str) -> float:
+        """Return a number from 0 to 1. Raises ValueError."""
         value = self.number(name)
         if not 0 <= value <= 1:
             raise self.refuse(name, "from 0 to 1")
@@ -84,6 +91,7 @@ class LineFields:
             raise ValueError(f"its {self.quote(name)} is {error}") from None
 
     def optional_instant(self, name: str) -> str | None:
+        """Return an instant as ISO 8601; None if it is absent. Raises ValueError."""
         return self.instant(name) if name in self.fields else None
 
     def scores(self, name: str) -> tuple[tuple[str, float], ...]:
@@ -96,12 +104,14 @@ class LineFields:
         return tuple((id, math.nan if score is None else score) for id, score in value)
 
     def texts(self, name: str) -> tuple[str, ...]:
+        """Return a list of texts; empty if it is absent. Raises ValueError."""
         value = self.fields.get(name, [])
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise self.refuse(name, "a list of texts")
         return tuple(value)
 
     def refuse(self, name: str, expected: str) -> ValueError:
+        """Return the error for a field of another type."""
         return ValueError(f"its {self.quote(name)} is {format_value(self.fields[name])}, not {expected}")
 
     def quote(self, name: str) -> str:
@@ -110,7 +120,7 @@ class LineFields:
 
 
 def is_aware(value: Any) -> bool:
-    """Whether a time that could be parsed says its zone."""
+    """Return whether a time that could be parsed says its zone."""
     try:
         return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
     except ValueError:
@@ -118,6 +128,7 @@ def is_aware(value: Any) -> bool:
 
 
 def is_scored(pair: Any) -> bool:
+    """Return whether a value is [class, score or null]."""
     if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
         return False
     return pair[1] is None or (isinstance(pair[1], (int, float)) and not isinstance(pair[1], bool))

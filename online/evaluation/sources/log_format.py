@@ -29,6 +29,7 @@ Names = Mapping[str, str]  # former name -> name, and the other way, of the keys
 
 
 def swap(**names: str) -> Names:
+    """Return names and their former names, in both directions."""
     return names | {name: former for former, name in names.items()}
 
 
@@ -213,10 +214,12 @@ def render_event(row: Mapping[str, Any], refused: Mapping[int, str]) -> dict[str
 
 
 def render_origin(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that tell for whom and when a line was recorded."""
     return {"user": row["user"], "created_at": row["created_at"]}
 
 
 def encode_features(features: bytes) -> str:
+    """Return features as base64."""
     return base64.b64encode(features).decode()
 
 

@@ -49,11 +49,12 @@ CheckFeatures = Callable[[bytes], None]
 
 
 def is_header(value: Mapping[str, Any]) -> bool:
+    """Return whether a line is the header of our own format."""
     return str(value.get("format", "")).startswith(FORMAT_PREFIX)
 
 
 def is_log_line(value: Mapping[str, Any]) -> bool:
-    """Whether an object is a prediction or an event of a log."""
+    """Return whether an object is a prediction or an event of a log."""
     return any(
         isinstance(line := rename(value, names.line).get(name), dict) and key in line
         for names in FORMER_NAMES.values()
@@ -151,6 +152,7 @@ class LineParser:
 
     @property
     def names(self) -> FormerNames:
+        """The names of fields in the format of this log."""
         return FORMER_NAMES[self.format]
 
     def _open(self, value: Mapping[str, Any], name: str, written: Names) -> LineFields:
@@ -258,6 +260,7 @@ def parse_target(line: LineFields, features: bytes) -> RetractionTarget:
 
 
 def refuse(cause: str, line: int, problem: str) -> BadInput:
+    """Return the error for a line that cannot be used."""
     return BadInput(cause).because("log_lines_invalid", line=line, problem=problem, count=1)
 
 
@@ -311,6 +314,7 @@ class LogOrder:
 
 
 def digest(contents: bytes) -> int:
+    """Return a short digest of a line, by which a repeated id is compared."""
     return int.from_bytes(hashlib.blake2b(contents, digest_size=DIGEST_BYTES).digest())
 
 
@@ -342,6 +346,7 @@ def read_log(file: Iterable[str], name: str, header: Mapping[str, Any], bad: Bad
 
 
 def is_new(order: LogOrder, line: Line, value: Mapping[str, Any], where: str, number: int) -> bool:
+    """Return whether a line is new. Raises BadInput if it contradicts an earlier line or is out of order."""
     try:
         return order.is_new(line, value)
     except ValueError as error:

@@ -226,10 +226,12 @@ def check_first_line(first: str, name: str) -> None:
 
 
 def refuse_empty(name: str) -> BadInput:
+    """Return the error for an empty file."""
     return BadInput(f"{name} is empty").because("log_empty")
 
 
 def read_first_line(path: Path, limits: ReadLimits) -> str:
+    """Return the first line that is not blank; "" if there is none."""
     with open_text(path, limits) as (file, _):
         return next((line for line in file if line.strip()), "")
 
@@ -260,6 +262,7 @@ _spools: list[Any] = []
 
 
 def find_input_kind(instance: Any, name: str) -> tuple[str, int]:
+    """Return the kind and the size of an input. Raises BadInput if no model reads it."""
     if isinstance(instance, str):
         return "text", 0
     if isinstance(instance, list):

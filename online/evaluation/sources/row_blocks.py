@@ -59,6 +59,7 @@ class RowBlock:
         return RowBlock(rest(self.numbers), rest(self.offsets), rest(self.instances), rest(self.labels), features)
 
     def join(self, later: "RowBlock") -> "RowBlock":
+        """Return this block followed by a later one."""
         features = None if self.features is None or later.features is None else self.features + later.features
         return RowBlock(
             self.numbers + later.numbers,
@@ -73,6 +74,7 @@ Columns = tuple[list[int], list[Any], list[str]]  # numbers of lines, instances,
 
 
 def group_rows(rows: Iterable[LabelledRow]) -> Iterator[Columns]:
+    """Yield each row as columns of one value."""
     return (([row.number], [row.instance], [row.label]) for row in rows)
 
 

@@ -100,6 +100,7 @@ def read_reward_rows(file: IO[str], name: str, survey: Survey, bad: BadLines) ->
 def read_dsjson(
     file: IO[str], name: str, named_by: str, bad: BadLines, left_out: Counter[str]
 ) -> Iterator[LoggedDecision]:
+    """Yield the decisions of a dsjson file; lines that are no decisions are counted."""
     for number, text in enumerate(file, 1):
         if not text.strip():
             continue

@@ -59,6 +59,7 @@ class Survey:
         return min(max((most - cost) / (most - least), 0.0), 1.0)
 
     def outside(self, cost: float) -> bool:
+        """Return whether a cost is outside the range of the file."""
         return not self.costs[0] <= cost <= self.costs[1]
 
 
@@ -136,6 +137,7 @@ def read_choices(file: Iterable[str], shape: str) -> Iterator[TextDecision]:
 
 
 def read_json_costs(file: Iterable[str]) -> Iterator[TextDecision]:
+    """Yield the decisions of a dsjson file for a survey of their costs; other lines are skipped."""
     for number, text in enumerate(file, 1):
         try:
             line = orjson.loads(text)
@@ -158,6 +160,7 @@ def list_json_actions(number: int, line: dict[str, Any]) -> tuple[TextLine, ...]
 
 
 def describe_json_action(number: int, action: Any, known: Any) -> TextLine:
+    """Return an action of dsjson as a line of text. Raises ValueError."""
     if action is None or not str(action).strip():
         raise ValueError(f"it has an empty action in a, {action!r}")
     if not isinstance(known, list) or not isinstance(action, int):
@@ -182,6 +185,7 @@ class SurveyedChoices:
     names: dict[str, set[str]] = field(default_factory=lambda: {"tag": set(), "features": set()})
 
     def add(self, each: TextDecision) -> None:
+        """Widen the range of costs, and drop the ways to name actions that a decision contradicts."""
         self.low, self.high = min(self.low, each.cost), max(self.high, each.cost)
         if each.actions:
             for by, known in [*self.names.items()]:
@@ -191,6 +195,7 @@ class SurveyedChoices:
                     del self.names[by]
 
     def named_by(self) -> str:
+        """Return how actions are named: by the first way that has named all of them, else by position."""
         return next((by for by, known in self.names.items() if known), "position")
 
     def range_of_costs(self, name: str) -> tuple[float, float]:

@@ -27,6 +27,7 @@ Feature = float | str  # a number, or a category
 
 
 def read_labelled_rows(file: IO[str], name: str, bad: BadLines) -> Iterator[LabelledRow]:
+    """Yield the labelled rows of a text file; lines that cannot be used are counted."""
     for number, text in enumerate(file, 1):
         if not text.strip():
             continue
@@ -75,10 +76,12 @@ def check_label_words(words: Sequence[str]) -> None:
 
 
 def is_number(word: str) -> bool:
+    """Return whether a word is a number."""
     return NUMBER.fullmatch(word) is not None
 
 
 def name_action(word: str) -> str:
+    """Return the name of an action; equal numbers have equal names."""
     return name_cell(word) if is_number(word) else word
 
 
@@ -103,6 +106,7 @@ def parse_namespace(space: str) -> Iterator[tuple[str, Feature]]:
 
 
 def parse_scale(name: str, scale: str) -> float:
+    """Return the scale of a namespace, 1 by default. Raises ValueError."""
     if scale and not is_number(scale):
         raise ValueError(f"its namespace {name!r} has the scale {scale!r}, which is not a number")
     return float(scale or 1)
@@ -156,6 +160,7 @@ class TextDecision:
 
 
 def parse_text_line(number: int, text: str) -> TextLine:
+    """Parse a line of a decision. Raises ValueError."""
     before, bar, after = text.partition("|")
     words, tag = split_tag(before)
     if not bar:
@@ -246,4 +251,5 @@ def name_actions(actions: Sequence[TextLine], by: str) -> list[str]:
 
 
 def are_distinct(names: Sequence[str]) -> bool:
+    """Return whether the names are neither empty nor repeated."""
     return "" not in names and len(set(names)) == len(names)

@@ -56,6 +56,7 @@ class ReadingState:
     state: bytes
 
     def header(self) -> bytes:
+        """Return what a worker needs to create the model, as JSON."""
         return json.dumps({"model": self.model, "kind": self.kind, "options": dict(self.options)}).encode()
 
 
@@ -85,10 +86,12 @@ class TeamCall:
 
     @property
     def is_ready(self) -> bool:
+        """Whether the worker has described its device and waits for the tower."""
         return self.equipment is not None
 
     @property
     def connection(self) -> Connection:
+        """The connection to the worker; waits until the worker has taken the call."""
         self._begun.wait()
         assert self._connection is not None
         return self._connection
@@ -140,6 +143,7 @@ class ShareBoard:
 
     @property
     def worker_count(self) -> int:
+        """The number of connected workers."""
         with self._changed:
             return len(self._numbers)
 
@@ -170,7 +174,7 @@ class ShareBoard:
             return task.share if task is not None and task.share is not None else EMPTY
 
     def _find_patience(self, task: RangeTask) -> float:
-        """The instant until which a share is waited for; of a range that no worker has, it is past."""
+        """Return the instant until which a share is waited for; of a range that no worker has, it is past."""
         if task.started_at is None:
             return -math.inf
         usual_s = median(self._times_s) if self._times_s else FIRST_PATIENCE_S / PATIENCE
@@ -300,7 +304,7 @@ class ShareBoard:
 
 
 def prove_key(connection: Connection, key: bytes) -> bool:
-    """Whether the other side knows the key. Each side proves it to the other; the key itself is not sent."""
+    """Return whether the other side knows the key. Each side proves it to the other; the key itself is not sent."""
     try:
         limit_waiting(connection, INTRODUCTION_S)
         deliver_challenge(connection, key)

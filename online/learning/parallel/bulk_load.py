@@ -82,7 +82,7 @@ class BulkLoad(Generic[P]):
             self._pool = None
 
     def _find_pool(self) -> SumPool[P] | None:
-        """The workers; None while examples cannot be summed apart. They are replaced when the model reads otherwise."""
+        """Return the workers; None while examples cannot be summed apart. They are replaced when the model reads otherwise."""
         if self.open_pool is None or not as_summing(self.model).is_summing:
             return None
         if self._pool is None or self._epoch != self.model.feature_epoch():

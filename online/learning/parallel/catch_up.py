@@ -46,7 +46,7 @@ class RangeAssignment:
         self._workers = count
 
     def is_learners(self) -> bool:
-        """Whether the next range is the learner's."""
+        """Return whether the next range is the learner's."""
         if self._given >= self.in_a_row:
             self._given = 0
             return True
@@ -80,7 +80,7 @@ class CatchUp:
         self._given_reasons = set[str]()
 
     def find_count(self, model: Model, learned_until: int, head: int) -> int | None:
-        """How many entries to read next, after a look at what lies ahead; None if the learner is near the head."""
+        """Return how many entries to read next, after a look at what lies ahead; None if the learner is near the head."""
         reason = self._find_reason(model, head - learned_until)
         if reason is not None:
             self._give(reason)
@@ -120,7 +120,7 @@ class CatchUp:
         return share
 
     def find_sums(self, examples: Sequence[Example]) -> Tensors | None:
-        """The sums of exactly these examples, if a worker has computed them."""
+        """Return the sums of exactly these examples, if a worker has computed them."""
         return self.share.find(examples)
 
     def stop(self) -> None:

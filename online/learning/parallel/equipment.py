@@ -1,4 +1,4 @@
-"""What a process learns towers on, and which processes can learn one together.
+"""The capacity of a process to learn towers, and which processes can learn one together.
 
 They must have devices of one type, and each card serves one of them: NCCL refuses a second process.
 """
@@ -23,6 +23,7 @@ class DeviceCapacity:
     free_bytes: int
 
     def pack(self) -> bytes:
+        """Return the description as JSON."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
@@ -35,7 +36,7 @@ class DeviceCapacity:
 
 
 def describe_device(device: torch.device) -> DeviceCapacity:
-    """The equipment of this process, which learns towers on a device."""
+    """Return the equipment of this process, which learns towers on a device."""
     if device.type == "cuda":
         torch.cuda.empty_cache()  # what the allocator keeps for later is free too
         return DeviceCapacity("cuda", str(torch.cuda.get_device_properties(device).uuid), free_bytes(device))
@@ -43,12 +44,12 @@ def describe_device(device: torch.device) -> DeviceCapacity:
 
 
 def can_join(own: DeviceCapacity, others: Sequence[DeviceCapacity], new: DeviceCapacity) -> bool:
-    """Whether a process can learn with those that have this equipment."""
+    """Return whether a process can learn with those that have this equipment."""
     is_taken = new.type != "cpu" and new.unit in {each.unit for each in (own, *others)}
     return new.type == own.type and not is_taken
 
 
 def share_memory(members: Sequence[DeviceCapacity]) -> list[int]:
-    """The bytes that each may use, where those on one machine's CPU share its memory."""
+    """Return the bytes that each may use, where those on one machine's CPU share its memory."""
     sharing = Counter(each.unit for each in members)
     return [each.free_bytes // sharing[each.unit] for each in members]

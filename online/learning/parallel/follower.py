@@ -107,7 +107,7 @@ class TowerFollower:
 
 
 def open_store(message: Mapping[str, Any], leader_host: str) -> Store:
-    """Where the ranks find each other."""
+    """Return where the ranks find each other."""
     if "file" in message:
         return FileStore(message["file"], message["size"])
     return TCPStore(leader_host, message["port"], is_master=False, wait_for_workers=False)

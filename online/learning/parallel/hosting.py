@@ -23,7 +23,7 @@ from online.settings import Settings, reveal
 
 @contextmanager
 def open_board(settings: Settings) -> Iterator[ShareBoard | None]:
-    """The board of a learner process with its workers; None if it has none. All of them end with the block.
+    """Yield the board of a learner process with its workers; None if it has none. All of them end with the block.
 
     Raises SetupError if the address cannot be listened on, or has no key.
     """
@@ -49,7 +49,7 @@ def check_key(settings: Settings) -> None:
 
 
 def listen(settings: Settings, path: str) -> ShareBoard:
-    """A board at `learn_address`, or else at a path. Raises SetupError if another process listens there."""
+    """Return a board at `learn_address`, or else at a path. Raises SetupError if another process listens there."""
     key = reveal(settings.workers_key)
     assert key is not None, "open_board makes a key"
     address: Address = path if settings.learn_address is None else parse_address(settings.learn_address)
@@ -68,7 +68,7 @@ class ProcessRank:
 
 
 def find_rank(settings: Settings, environment: Mapping[str, str]) -> ProcessRank | None:
-    """The rank of this process; None if torchrun did not start it, or started nothing else."""
+    """Return the rank of this process; None if torchrun did not start it, or started nothing else."""
     if int(environment.get("WORLD_SIZE", "1")) < 2 or "RANK" not in environment:
         return None
     default = f"{environment['MASTER_ADDR']}:{int(environment['MASTER_PORT']) + 1}"

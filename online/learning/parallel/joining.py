@@ -1,4 +1,4 @@
-"""What a worker process does: join the board of a learner, and sum or learn ranges for it until it ends.
+"""The work of a worker process: join the board of a learner, and sum or learn ranges for it until it ends.
 
 learner --forks, or `online learn --join host:port` starts--> worker --joins--> board --ranges--> work
 """
@@ -65,12 +65,12 @@ def join_board(workspace: Workspace, address: str, patience_s: float = PATIENCE_
 
 
 def open_stream(workspace: Workspace, model: str, options: Options) -> Stream:
-    """The log of a model, whose features are those of the encoder in its options."""
+    """Return the log of a model, whose features are those of the encoder in its options."""
     return workspace.sql_stream(model, str(options.get("encoder", "")))
 
 
 def find_worker_device(workspace: Workspace, place: int) -> str:
-    """Where the n-th worker of a team learns towers: each on another card, unless the setting `device` names one."""
+    """Return where the n-th worker of a team learns towers: each on another card, unless the setting `device` names one."""
     return spread_device(workspace.settings.device, place, SystemDevices())
 
 

@@ -47,6 +47,7 @@ class PieceSummer(Generic[P]):
         self.model.restore(unpack_state(state))
 
     def sum_up(self, piece: P) -> PieceSums:
+        """Return the sums of a piece."""
         rows = self.read(piece)
         return PieceSums(self._sum(rows.examples), len(rows.examples), rows.unusable, rows.unusable_count)
 

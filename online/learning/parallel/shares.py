@@ -33,10 +33,11 @@ class SumShare:
     worker: int = 0
 
     def find(self, examples: Sequence[Example]) -> Tensors | None:
-        """The sums of exactly these examples; None if they are not in the share."""
+        """Return the sums of exactly these examples; None if they are not in the share."""
         return self.runs.get(digest_examples(examples)) if self.runs else None
 
     def pack(self) -> bytes:
+        """Return the sums as the bytes of a safetensors file."""
         return save(join_parts(self.runs))
 
     @classmethod
@@ -52,7 +53,7 @@ EMPTY = SumShare({})
 
 
 def digest_examples(examples: Sequence[Example]) -> str:
-    """The name of a run of examples, which equal examples at the same offsets alone have."""
+    """Return the name of a run of examples, which equal examples at the same offsets alone have."""
     fields = [
         (
             example.offset,
@@ -72,7 +73,7 @@ def digest_examples(examples: Sequence[Example]) -> str:
 
 
 def list_runs(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """The runs that a training state learns at once: what retracts an earlier entry separates them."""
+    """Yield the runs that a training state learns at once: what retracts an earlier entry separates them."""
     teaching = (entry for entry in entries if not entry.event.teaches_nothing)
     for is_retraction, run in groupby(teaching, lambda entry: entry.event.kind == "retraction"):
         if not is_retraction:
@@ -110,13 +111,13 @@ class ShareReader:
 
 
 def pack_state(state: State) -> bytes:
-    """The parts of a state, as bytes."""
+    """Return the parts of a state, as bytes."""
     names = {PART_NAMES: pack_json(list(state))}  # a part without tensors is a part
     return save(join_parts({name: part.tensors for name, part in state.items()}) | names)
 
 
 def unpack_state(data: bytes) -> State:
-    """The inverse of `pack_state`."""
+    """Return the inverse of `pack_state`."""
     tensors = load(data)
     parts = split_parts(tensors)
     return {name: StatePart(parts.get(name, {}), serving=True) for name in unpack_json(tensors[PART_NAMES])}

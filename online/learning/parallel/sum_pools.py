@@ -1,4 +1,4 @@
-"""Where the pieces of a bulk load are summed: processes of this machine, or actors of a Ray cluster.
+"""Pools that sum the pieces of a bulk load: processes of this machine, or actors of a Ray cluster.
 
     submit(piece) -> wait; wait() -> the sums, or WorkerLost
 
@@ -55,9 +55,11 @@ class ProcessPool:
 
     @property
     def worker_count(self) -> int:
+        """The number of processes."""
         return self._worker_count
 
     def submit(self, piece: Any) -> Callable[[], PieceSums]:
+        """Sum a piece in a process; return a function that waits for the sums. It raises WorkerLost if the process dies."""
         try:
             future = self._executor.submit(sum_piece, piece)
         except BrokenProcessPool as error:
@@ -77,6 +79,7 @@ class ProcessPool:
         return wait
 
     def close(self) -> None:
+        """Stop the processes."""
         self._executor.shutdown(cancel_futures=True)
 
 
@@ -93,9 +96,11 @@ class RayPool:
 
     @property
     def worker_count(self) -> int:
+        """The number of actors."""
         return len(self._actors)
 
     def submit(self, piece: Any) -> Callable[[], PieceSums]:
+        """Sum a piece in the next actor; return a function that waits for the sums. It raises WorkerLost if the actor dies."""
         actor = self._actors[self._next % len(self._actors)]
         self._next += 1
         reference = actor.sum_up.remote(piece)
@@ -112,6 +117,7 @@ class RayPool:
         return wait
 
     def close(self) -> None:
+        """Stop the actors."""
         for actor in self._actors:
             self._ray.kill(actor)
 
@@ -128,5 +134,6 @@ def start_summing(kind: str, options: Options, state: bytes, read: ReadPiece[Any
 
 
 def sum_piece(piece: Any) -> PieceSums:
+    """Sum a piece in a worker process."""
     assert _summer is not None, "only workers run this"
     return _summer.sum_up(piece)

@@ -7,6 +7,7 @@ LEARNER = "learner"  # who sums what no worker has summed
 
 
 def name_worker(number: int) -> str:
+    """Return the name of a worker in logs and metrics."""
     return f"worker-{number}"
 
 
@@ -17,6 +18,7 @@ class SumTally:
         self._counts, self._changes = Counter[tuple[str, str]](), threading.Lock()
 
     def add(self, model: str, by: str, count: int) -> None:
+        """Count examples of a model that a process has summed."""
         with self._changes:
             self._counts[model, by] += count
 

@@ -89,7 +89,7 @@ class Team:
         self._has_warned = False
 
     def wrap(self, model: Model) -> Model:
-        """The model, learned with the team if its kind can be learned in parts."""
+        """Return the model, learned with the team if its kind can be learned in parts."""
         if not learns_in_parts(self.kind, self.options):
             return model
         self._warn_of_needless_split(as_tower(model))
@@ -122,7 +122,7 @@ class Team:
                 call.send(data)
 
     def _is_for(self, model: Model) -> bool:
-        """Whether the team learns this model, or none. A group that has lost a member is dissolved."""
+        """Return whether the team learns this model, or none. A group that has lost a member is dissolved."""
         if self._model is None:
             return True
         own = self._model()
@@ -151,7 +151,7 @@ class Team:
             self.calls.append(call)
 
     def _find_most(self, tower: Tower, available: int) -> int:
-        """How many of the processes that there are can learn the tower."""
+        """Return how many of the processes that there are can learn the tower."""
         if tower.options["parallel"] == PIPELINE:
             available = min(available, len(block_sizes(tower.layout)))
         return most_ranks(tower.trainer.parts, available)
@@ -214,7 +214,7 @@ class Team:
         log_event(log, "learning with workers", model=self.name, processes=size, engine=self.engine)
 
     def _choose_engine(self, tower: Tower) -> tuple[str, bool]:
-        """How the members hold the tower, and whether in the hosts' memory. A stack that was split is gone by now."""
+        """Return how the members hold the tower, and whether in the hosts' memory. A stack that was split is gone by now."""
         wanted = str(tower.options["parallel"])
         if wanted != "auto":
             return wanted, False
@@ -234,7 +234,7 @@ class Team:
         self._tell_members({"gather": choice})
 
     def _open_store(self, host: str, size: int) -> tuple[Store, dict[str, object]]:
-        """Where the ranks find each other: a file beside the board's socket, or a port of this machine."""
+        """Return where the ranks find each other: a file beside the board's socket, or a port of this machine."""
         if isinstance(self.board.address, str):
             path = f"{self.board.address}-{uuid.uuid4().hex}"
             return FileStore(path, size), {"file": path}
@@ -268,19 +268,23 @@ class TeamModel:
     # what changes the model
 
     def learn(self, examples: Sequence[Example]) -> None:
+        """Learn the examples on all ranks of the team."""
         self.model.check(examples)  # what it refuses is sent to nobody
         self.team.send(self.model, {"learn": [pack_example(example) for example in examples]})
         self.model.learn(examples)
 
     def drifted(self, label: str | None, since: int) -> None:
+        """React to drift on all ranks of the team."""
         self.team.send(self.model, {"drifted": label, "since": since})
         self.model.drifted(label, since)
 
     def unlearn(self, examples: Sequence[Example]) -> None:
+        """Un-learn alone; the team is formed again for the next examples."""
         self.team.stop()
         self.model.unlearn(examples)
 
     def restore(self, state: State) -> None:
+        """Restore alone; the team is formed again for the next examples."""
         self.team.stop()
         self.model.restore(state)
 
@@ -288,30 +292,39 @@ class TeamModel:
 
     @property
     def subtracts(self) -> bool:
+        """Whether the model un-learns by subtraction."""
         return self.model.subtracts
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        """Predict, alone."""
         return self.model.predict(inputs, keys)
 
     def choose(self, inputs: Sequence[bytes]) -> list[str | None]:
+        """Choose answers, alone."""
         return choose(self.model, inputs)
 
     def check(self, examples: Sequence[Example]) -> None:
+        """Raise BadExample for examples that cannot be learned."""
         self.model.check(examples)
 
     def facts(self) -> Mapping[str, float]:
+        """Return the model's figures."""
         return self.model.facts()
 
     def state(self, serving_only: bool = False) -> State:
+        """Return the model's state."""
         return self.model.state(serving_only)
 
     def fingerprint(self) -> str:
+        """Return the hash of the model's state."""
         return self.model.fingerprint()
 
     def probes(self) -> list[tuple[bytes, str | None]]:
+        """Return the model's probes."""
         return self.model.probes()
 
     def feature_epoch(self) -> str:
+        """Return the name of the features that the model reads."""
         return self.model.feature_epoch()
 
 
@@ -322,22 +335,24 @@ def split_ranks(
     offload: bool,
     ask_others: Callable[[int | None], None] = lambda choice: None,
 ) -> "SplitRanks":
-    """The ranks that hold a tower. See `SplitRanks`, whose engines of torch are slow to import."""
+    """Return the ranks that hold a tower. See `SplitRanks`, whose engines of torch are slow to import."""
     from online.models.tower.parallel.split_ranks import SplitRanks
 
     return SplitRanks(group, engine == PIPELINE, parts, offload, ask_others)
 
 
 def pack_example(example: Example) -> dict[str, object]:
+    """Return an example as JSON values."""
     return {**asdict(example), "features": example.features.hex()}
 
 
 def unpack_example(fields: dict[str, object]) -> Example:
+    """Return the example that `pack_example` packed."""
     return Example(**{**fields, "features": bytes.fromhex(str(fields["features"]))})  # type: ignore[arg-type]
 
 
 def find_own_host(connection: Connection) -> str:
-    """The address of this machine that the other side of a connection reaches."""
+    """Return the address of this machine that the other side of a connection reaches."""
     with socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM) as same:
         name = same.getsockname()
         return str(name[0]) if isinstance(name, tuple) else LOCAL_HOST

@@ -67,7 +67,7 @@ class ShareWorker:
         self._readers[name] = ShareReader(kind, options, self._open_stream(name, options), unpack_state(state))
 
     def _sum_up(self, name: str, after: int, until: int) -> SumShare:
-        """The share of a range; an empty one after any error, so that the learner learns it itself, and meets the cause."""
+        """Return the share of a range; an empty one after any error, so that the learner learns it itself, and meets the cause."""
         started = time.perf_counter()
         try:
             share = self._readers[name].sum_up(after, until)
@@ -84,5 +84,6 @@ class ShareWorker:
             self._readers.pop(name).stream.close()
 
     def close(self) -> None:
+        """Close the streams of all models."""
         for name in list(self._readers):
             self._close(name)

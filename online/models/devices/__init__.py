@@ -1,1 +1,1 @@
-"""Where models compute: the devices of this machine, what lies where, and what happens when memory runs out."""
+"""The devices on which models compute, and the fallbacks for too little memory."""

@@ -1,7 +1,7 @@
-"""What is done when a device has too little memory: smaller pieces first, then the CPU, and somebody is informed.
+"""Falls back when a device has too little memory: smaller batches first, then the CPU, with a report of each fallback.
 
     rows --run_in_pieces--> work on all of them --OutOfMemoryError--> halves --> ... --> LEAST_ROWS --> LeastDoesNotFit: to the CPU
-                                    \\-- note_fallback --> the log, and the listener of this thread (the learner's, say)
+                                    \-- note_fallback --> the log, and the listener of this thread (the learner's, say)
 
 Pieces do not change a result: sums are added and rows are answered one by one.
 """
@@ -57,12 +57,12 @@ def note_fallback(what: str, device: str, to: str, error: BaseException) -> None
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, without the advice that torch adds; its class if it says nothing."""
+    """Return what an error says, without the advice that torch adds; its class if it says nothing."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether it says that an accelerator is full. Only ask where one is used: this imports torch."""
+    """Return whether it says that an accelerator is full. Only ask where one is used: this imports torch."""
     return isinstance(error, torch.OutOfMemoryError)
 
 

@@ -1,4 +1,4 @@
-"""How much of an accelerator's memory this process takes: a share, a cap in bytes, and how it grows.
+"""Bounds the memory of an accelerator that this process takes: a share, a cap in bytes, and how it grows.
 
 share of the device, bytes  --the smaller one--> the cap  --> torch's allocator refuses more (OutOfMemoryError)
 growth = "grow"     memory is taken as tensors need it, and kept
@@ -34,10 +34,11 @@ class MemoryShare:
 
     @property
     def is_whole(self) -> bool:
+        """Whether the process may use all memory."""
         return self.fraction == 1.0 and self.cap_bytes is None
 
     def compute_cap(self, total_bytes: int) -> int:
-        """The bytes of a device with this memory that the process may take."""
+        """Return the bytes of a device with this memory that the process may take."""
         share = int(self.fraction * total_bytes)
         return share if self.cap_bytes is None else min(share, self.cap_bytes)
 

@@ -1,4 +1,4 @@
-"""Which device a model computes on: from what is written in the settings to devices that exist.
+"""Chooses the device of a model: from names in the settings to devices that exist.
 
     "auto" | "cpu" | "cuda" | "cuda:1"  --find_device-->  "cpu" | "cuda:0" | "cuda:1"  (SetupError: it does not exist)
     a model's several devices           --join_devices--> "cuda:0,cuda:1"  --registry.create--> one for each member
@@ -15,12 +15,12 @@ AUTO = "auto"
 
 
 def choose_device(wanted: str) -> str:
-    """The name of one device of this machine. Raises SetupError if it does not exist."""
+    """Return the name of one device of this machine. Raises SetupError if it does not exist."""
     return find_device(wanted, SystemDevices())
 
 
 def find_device(wanted: str, devices: Devices, where: str = "device") -> str:
-    """The name of a device that exists. where: what asked for it, in the error.
+    """Return the name of a device that exists. where: what asked for it, in the error.
 
     `auto` is the first accelerator, or the CPU without one; `cuda` is the first of that type. Raises SetupError that
     names the devices there are.
@@ -40,7 +40,7 @@ def find_device(wanted: str, devices: Devices, where: str = "device") -> str:
 
 
 def spread_device(wanted: str, place: int, devices: Devices) -> str:
-    """The device of the n-th of several processes: if `wanted` names a type, another one of these for each in turns."""
+    """Return the device of the n-th of several processes: if `wanted` names a type, another one of these for each in turns."""
     first = find_device(wanted, devices)
     if wanted == first or first == CPU:
         return first
@@ -49,26 +49,27 @@ def spread_device(wanted: str, place: int, devices: Devices) -> str:
 
 
 def find_devices(wanted: Sequence[str], devices: Devices, where: str) -> tuple[str, ...]:
-    """The same for several, each named once. Raises SetupError."""
+    """Return the same for several, each named once. Raises SetupError."""
     return tuple(dict.fromkeys(find_device(each, devices, where) for each in wanted))
 
 
 def join_devices(names: Iterable[str]) -> str:
-    """Several devices as one text, as a model is created with."""
+    """Return several devices as one text, as a model is created with."""
     return ",".join(names)
 
 
 def split_devices(joined: str) -> tuple[str, ...]:
-    """The inverse of `join_devices`."""
+    """Return the inverse of `join_devices`."""
     return tuple(joined.split(","))
 
 
 def first_device(joined: str) -> str:
+    """Return the first of the devices in a joined name."""
     return split_devices(joined)[0]
 
 
 def name_member_devices(options: Mapping[str, object]) -> Iterable[str]:
-    """The devices that the members of an ensemble name in its options."""
+    """Yield the devices that the members of an ensemble name in its options."""
     members = options.get("members")
     for member in members if isinstance(members, (list, tuple)) else ():
         device = member.get("device") if isinstance(member, Mapping) else None

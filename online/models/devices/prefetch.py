@@ -69,7 +69,7 @@ class Transfer:
         return TensorTransfer(sent, arrived)
 
     def _stage(self, array: NDArray[Any]) -> "Tensor":
-        """The array in the present buffer, which is replaced by a larger one if it is too small."""
+        """Return the array in the present buffer, which is replaced by a larger one if it is too small."""
         given, buffer = torch.from_numpy(array), self.buffers[self.place]
         if buffer is None or buffer.numel() < given.numel() or buffer.dtype != given.dtype:
             buffer = torch.empty(given.numel(), dtype=given.dtype, pin_memory=self.is_cuda)
@@ -77,7 +77,7 @@ class Transfer:
         return buffer[: given.numel()].view(given.shape).copy_(given)
 
     def receive(self, sent: TensorTransfer) -> "Tensor":
-        """The tensor. What is computed from now on begins after it has arrived."""
+        """Return the tensor. What is computed from now on begins after it has arrived."""
         if sent.arrived is not None:
             present = torch.cuda.current_stream(self.device)
             present.wait_event(sent.arrived)

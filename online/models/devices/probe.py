@@ -40,10 +40,10 @@ class Devices(Protocol):
     """What a machine has. The CPU is always among them; the others are its accelerators."""
 
     def list_names(self) -> tuple[str, ...]:
-        """The names of all devices, the CPU first."""
+        """Return the names of all devices, the CPU first."""
 
     def measure(self, name: str) -> DeviceFigures:
-        """What is known about a device now."""
+        """Return what is known about a device now."""
 
     def limit_memory(self, name: str, fraction: float) -> None:
         """Let this process take at most this share of an accelerator's memory."""
@@ -56,7 +56,7 @@ class SystemDevices:
     """The devices that torch finds. Implements `Devices`."""
 
     def list_names(self) -> tuple[str, ...]:
-        """A Linux machine without any accelerator is recognised without torch, which takes a second to import."""
+        """Return the names of the devices of this machine. A Linux machine without an accelerator is recognised without importing torch."""
         if sys.platform == "linux" and not any(path.exists() for path in ACCELERATORS):
             return (CPU,)
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -71,6 +71,7 @@ class SystemDevices:
         return DeviceFigures(name, description, total, used, free, measure_utilization(name))
 
     def limit_memory(self, name: str, fraction: float) -> None:
+        """Bound the share of the device's memory that this process may take."""
         torch.cuda.set_per_process_memory_fraction(fraction, name)
 
     def reserve_memory(self, name: str, bytes: int) -> None:
@@ -79,14 +80,14 @@ class SystemDevices:
 
 
 def measure_utilization(name: str) -> float | None:
-    """The share of the last moments in which an accelerator computed, in percent; None without NVML."""
+    """Return the share of the last moments in which an accelerator computed, in percent; None without NVML."""
     with suppress(Exception):  # no pynvml, a driver without it, a MIG slice: each raises an error of its own
         return float(torch.cuda.utilization(name))
     return None
 
 
 def measure_cpu() -> DeviceFigures:
-    """The cores that this process may use, and the memory of the machine. utilization: of the last minute."""
+    """Return the cores that this process may use, and the memory of the machine. utilization: of the last minute."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     total, free = read_memory()
     used = None if total is None or free is None else total - free
@@ -95,7 +96,7 @@ def measure_cpu() -> DeviceFigures:
 
 
 def read_memory(source: Path = Path("/proc/meminfo")) -> tuple[int | None, int | None]:
-    """The machine's memory and what of it is available, in bytes; None where the system does not say."""
+    """Return the machine's memory and what of it is available, in bytes; None where the system does not say."""
     try:
         lines = source.read_text().splitlines()
     except OSError:

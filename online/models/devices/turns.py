@@ -28,6 +28,7 @@ FADING = 0.8  # of what is known about the time of an event
 
 
 def list_cuda(device: str) -> list[str]:
+    """Return the CUDA devices in a joined name."""
     return [name for name in split_devices(device) if name.startswith("cuda")]
 
 
@@ -49,11 +50,12 @@ def high_priority(device: str) -> Iterator[None]:
 
 @cache
 def urgent_stream(name: str) -> "torch.cuda.Stream":
-    """The stream of all answers on a device. One, because the allocator keeps memory for each stream."""
+    """Return the stream of all answers on a device. One, because the allocator keeps memory for each stream."""
     return create_stream(name, HIGH)
 
 
 def create_stream(name: str, priority: int) -> "torch.cuda.Stream":
+    """Create a stream. priority: lower numbers go first."""
     return torch.cuda.Stream(name, priority=priority)  # type: ignore[no-untyped-call]
 
 
@@ -83,7 +85,7 @@ class LearningQuantum:
         self.event_s: float | None = None  # of one event, lately
 
     def find_count(self, most: int) -> int:
-        """The number of events of the next turn: 1 while their cost is not known."""
+        """Return the number of events of the next turn: 1 while their cost is not known."""
         if self.limit_s is None:
             return most
         if self.event_s is None:

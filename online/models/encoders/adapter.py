@@ -83,10 +83,12 @@ def one_thread() -> Iterator[None]:
 
 
 def to_tensors(weights: Mapping[str, NDArray[np.float32]]) -> dict[str, Tensor]:
+    """Return the weights as tensors that share no memory with them."""
     return {name: torch.from_numpy(tensor.copy()) for name, tensor in weights.items()}
 
 
 def embed_tokens(weights: Weights, ids_BT: Tensor) -> Tensor:
+    """Return the embeddings [B, T, W] of tokens at their positions, normalised."""
     words = weights["embeddings.word_embeddings.weight"][ids_BT]
     places = weights["embeddings.position_embeddings.weight"][: ids_BT.shape[1]]
     return layer_norm(
@@ -95,7 +97,7 @@ def embed_tokens(weights: Weights, ids_BT: Tensor) -> Tensor:
 
 
 def apply_layer(weights: Weights, index: int, x_ND: Tensor, seen_BT: Tensor) -> Tensor:
-    """One BERT layer over N tokens at the positions of B texts that `seen_BT` marks.
+    """Return one BERT layer over N tokens at the positions of B texts that `seen_BT` marks.
 
     Only attention uses padding.
     """
@@ -114,7 +116,7 @@ def apply_layer(weights: Weights, index: int, x_ND: Tensor, seen_BT: Tensor) -> 
 
 
 def scatter_tokens(x_ND: Tensor, seen_BT: Tensor) -> Tensor:
-    """Tokens at their positions [B, T, D]; zero elsewhere."""
+    """Return tokens at their positions [B, T, D]; zero elsewhere."""
     x_BTD = x_ND.new_zeros(*seen_BT.shape, x_ND.shape[1])
     x_BTD[seen_BT] = x_ND
     return x_BTD
@@ -126,15 +128,17 @@ def split_heads(x_BTD: Tensor) -> Tensor:
 
 
 def apply_linear(weights: Weights, name: str, x: Tensor) -> Tensor:
+    """Apply a linear layer of the network, by its name."""
     return functional.linear(x, weights[f"{name}.weight"], weights[f"{name}.bias"])
 
 
 def layer_norm(weights: Weights, name: str, x: Tensor) -> Tensor:
+    """Apply a layer norm of the network, by its name."""
     return functional.layer_norm(x, (WIDTH,), weights[f"{name}.weight"], weights[f"{name}.bias"], 1e-12)
 
 
 def mean_pool(x_ND: Tensor, seen_BT: Tensor) -> Tensor:
-    """Unit vectors [B, D] of the mean over each text's tokens."""
+    """Return unit vectors [B, D] of the mean over each text's tokens."""
     return functional.normalize(scatter_tokens(x_ND, seen_BT).sum(1) / seen_BT.sum(1, keepdim=True), dim=1)
 
 
@@ -156,13 +160,13 @@ class FrozenLayers:
                 self.kept[place] = x_TD.clone()
 
     def of(self, places: Sequence[int]) -> "FrozenLayers":
-        """The outputs of some of the texts."""
+        """Return the outputs of some of the texts."""
         part = copy(self)
         part.kept = [self.kept[place] for place in places]
         return part
 
     def upper(self, weights: Weights, places: Sequence[int]) -> Tensor:
-        """Unit vectors [B, D] of these texts, by the last layers of `weights`."""
+        """Return unit vectors [B, D] of these texts, by the last layers of `weights`."""
         chosen = [self.kept[place] for place in places]
         lengths_B = torch.tensor([len(x_TD) for x_TD in chosen])
         seen_BT = torch.arange(int(lengths_B.max())) < lengths_B[:, None]
@@ -173,7 +177,7 @@ class FrozenLayers:
 
     @one_thread()
     def vectors(self, weights: Weights) -> Tensor:
-        """Unit vectors [N, D] of all N texts."""
+        """Return unit vectors [N, D] of all N texts."""
         found = torch.empty(len(self.kept), WIDTH)
         with torch.no_grad():
             for places in group_by_length(self.kept):
@@ -182,7 +186,7 @@ class FrozenLayers:
 
 
 def group_by_length(sequences: Sequence[Sequence[int]] | Sequence[Tensor], most: int = 64) -> Iterator[list[int]]:
-    """Indices of sequences of equal length, at most `most` together, so that none needs padding."""
+    """Yield indices of sequences of equal length, at most `most` together, so that none needs padding."""
     order = sorted(range(len(sequences)), key=lambda place: (len(sequences[place]), place))
     start = 0
     for end in range(1, len(order) + 1):
@@ -216,10 +220,11 @@ class TrainedChange:
             self.up[name] = torch.zeros(out, tuning.rank).requires_grad_()
 
     def trained(self) -> list[Tensor]:
+        """Return the tensors that are trained."""
         return [*self.down.values(), *self.up.values(), *self.whole.values()]
 
     def changed(self) -> dict[str, Tensor]:
-        """The tuned tensors, merged."""
+        """Return the tuned tensors, merged."""
         low = {name: self.weights[name] + self.up[name] @ self.down[name] for name in self.down}
         return {**low, **self.whole}
 
@@ -232,7 +237,7 @@ def tune_layers(
     tuning: TuningOptions,
     tick: Callable[[int, int, float], None] = lambda step, steps, loss: None,
 ) -> dict[str, NDArray[np.float32]]:
-    """The tuned tensors of the last layers. `lower` holds the lessons' texts, in their order.
+    """Return the tuned tensors of the last layers. `lower` holds the lessons' texts, in their order.
 
     tick(step, steps, loss) is called after each step and may raise to end the tuning.
     """
@@ -255,7 +260,7 @@ def tune_layers(
 
 
 def draw_batches(lessons: Sequence[TuningExample], tuning: TuningOptions) -> Iterator[list[int]]:
-    """Indices of lessons.
+    """Yield indices of lessons.
 
     In each epoch every lesson once, with a partner of its class and of each rejected one.
     """
@@ -277,7 +282,7 @@ def draw_batches(lessons: Sequence[TuningExample], tuning: TuningOptions) -> Ite
 
 
 def contrastive_loss(unit_BD: Tensor, lessons: Sequence[TuningExample], temperature: float) -> Tensor:
-    """Mean over texts and their partners of -log(e^s+ / (e^s+ + sum e^s-)), s = cosine / temperature.
+    """Return mean over texts and their partners of -log(e^s+ / (e^s+ + sum e^s-)), s = cosine / temperature.
 
     A text that was rejected for a class and has no partner is compared with NEUTRAL_COSINE instead.
     """
@@ -293,7 +298,7 @@ def contrastive_loss(unit_BD: Tensor, lessons: Sequence[TuningExample], temperat
 
 
 def pair_relations(lessons: Sequence[TuningExample]) -> tuple[Tensor, Tensor]:
-    """Two masks, bool [B, B]: pairs known to share a class, and pairs known not to."""
+    """Return two masks, bool [B, B]: pairs known to share a class, and pairs known not to."""
     labels = sorted({lesson.label for lesson in lessons if lesson.label is not None})
     number = {label: place for place, label in enumerate(labels)}
     label_B = torch.tensor([number.get(lesson.label or "", -1) for lesson in lessons])
@@ -307,4 +312,5 @@ def pair_relations(lessons: Sequence[TuningExample]) -> tuple[Tensor, Tensor]:
 
 
 def create_generator(seed: int, counter: int) -> np.random.Generator:
+    """Return a generator that depends on its arguments alone."""
     return np.random.Generator(np.random.Philox(key=seed, counter=counter << 64))

@@ -30,7 +30,7 @@ KNOTS = (-96, 0, 96)  # centres of the bumps: integer triangles of half-width 96
 
 
 def list_bumps() -> NDArray[np.int8]:
-    """int8 [255, 4]: each q from -127 on, and the heights of its bumps, at most 127, in integers."""
+    """Return int8 [255, 4]: each q from -127 on, and the heights of its bumps, at most 127, in integers."""
     q = np.arange(-127, 128)
     return np.stack([q, *(np.maximum(127 * (96 - np.abs(q - knot)) // 96, 0) for knot in KNOTS)], 1).astype(np.int8)
 
@@ -70,30 +70,31 @@ class Column:
         return cls(name, True, exponent, round(math.ldexp(median, exponent)))
 
     def quantise(self, value: float) -> int:
+        """Return a number in quanta of the column's scale, clipped to int8."""
         return max(-127, min(127, self.steps(value)))
 
     def steps(self, value: float) -> int:
-        """How many quanta a number lies from the centre; 2^1100 for one that is farther than float64 reaches."""
+        """Return how many quanta a number lies from the centre; 2^1100 for one that is farther than float64 reaches."""
         try:
             return round(math.ldexp(value, self.exponent)) - self.centre  # halves to even, as np.rint
         except OverflowError:
             return FARTHEST if value > 0 else -FARTHEST
 
     def find_ends(self) -> tuple[float, float]:
-        """The lowest and the highest number that are read without being cut off."""
+        """Return the lowest and the highest number that are read without being cut off."""
         with np.errstate(over="ignore"):
             low, high = np.ldexp(np.array([self.centre - 127.5, self.centre + 127.5]), -self.exponent).tolist()
         return low, high
 
     def parts(self, bumps: bool) -> list[str]:
-        """What the names of its features add to its own."""
+        """Return what the names of its features add to its own."""
         mark = BAND_MARK if self.is_band else ""
         bent = [f"{mark}~{knot}" for knot in KNOTS] if self.number and bumps else []
         return [mark, *bent, *([f"{mark}inside"] if self.is_band else [])]
 
     @classmethod
     def with_scale(cls, name: str, scale: float) -> "Column":
-        """A column with the power of two that puts [-scale, scale] within int8."""
+        """Return a column with the power of two that puts [-scale, scale] within int8."""
         return cls(name, True, math.floor(math.log2(127 / scale)))
 
 
@@ -106,7 +107,7 @@ class Scales(NamedTuple):
 
     @classmethod
     def of(cls, columns: Sequence[Column], bands: bool) -> "Scales":
-        """The scales of a vector's columns, whose names are their places."""
+        """Return the scales of a vector's columns, whose names are their places."""
         chosen = [column for column in columns if column.is_band == bands]
         return cls(
             np.array([int(column.name) for column in chosen], np.intp),
@@ -154,6 +155,7 @@ class Columns:
 
     @property
     def width(self) -> int:
+        """The number of features."""
         return len(self.names)
 
     @property
@@ -167,18 +169,18 @@ class Columns:
         return [column for column in self.columns if column.number and not column.is_band]
 
     def list_bands(self) -> list[slice]:
-        """The features of each band, in the order in which the bands were appended."""
+        """Return the features of each band, in the order in which the bands were appended."""
         found = sorted((each for bands in self.bands.values() for each in bands), key=itemgetter(0))
         return [slice(place, place + len(band.parts(self.bumps))) for place, band in found]
 
     def read_numbers(self, rows: Sequence[Row]) -> NDArray[np.float64]:
-        """float64 [B, N]: the number that each row has for each of `numbers`; NaN where it has none."""
+        """Return float64 [B, N]: the number that each row has for each of `numbers`; NaN where it has none."""
         names = [column.name for column in self.numbers]
         found = [[value if isinstance(value := row.get(name), float) else math.nan for name in names] for row in rows]
         return np.array(found, np.float64).reshape(len(rows), len(names))
 
     def measure_beyond(self, rows: Sequence[Row]) -> NDArray[np.float64] | None:
-        """float64 [B, N]: the quanta by which each of `numbers` lies beyond all its ranges; None if none does."""
+        """Return float64 [B, N]: the quanta by which each of `numbers` lies beyond all its ranges; None if none does."""
         found = list[tuple[int, int, float]]()
         for place, row in enumerate(rows):
             for name, value in row.items():
@@ -193,7 +195,7 @@ class Columns:
         return beyond_BN
 
     def measure_vectors_beyond(self, values_BN: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """The same for vectors."""
+        """Return the same for vectors."""
         if self._ends is None:
             self._ends = np.array([[low, high] for _, low, high in self._bounds.values()]).reshape(-1, 2).T
         outside_BN = (values_BN < self._ends[0]) | (values_BN > self._ends[1])
@@ -229,13 +231,13 @@ class Columns:
             self._append(make_number_column(str(place), values_BN[:, place], scale))
 
     def _key(self, name: str) -> str:
-        """The column of a name: its own, or past the limit a shared one."""
+        """Return the column of a name: its own, or past the limit a shared one."""
         if name in self._places or not self.is_full:
             return name
         return f"overflow-{zlib.crc32(name.encode()) % OVERFLOW_COLUMNS}="
 
     def features(self, rows: Sequence[Row]) -> NDArray[np.int8]:
-        """Features int8 [B, D] of rows. Unknown names and missing values are zeros."""
+        """Return features int8 [B, D] of rows. Unknown names and missing values are zeros."""
         places, width = self._places, self.width
         out = bytearray(len(rows) * width)
         for start, row in zip(range(0, len(out), max(width, 1)), rows, strict=False):
@@ -263,7 +265,7 @@ class Columns:
                 out[start + place : start + place + len(read) + 1] = read + b"\x7f"
 
     def vectors(self, values_BN: NDArray[np.float64]) -> NDArray[np.int8]:
-        """int8 [B, D] for rows whose columns are numbers named 0..N-1, in that order, and their bands."""
+        """Return int8 [B, D] for rows whose columns are numbers named 0..N-1, in that order, and their bands."""
         if self._scales is None:
             self._scales = Scales.of(self.columns, False), Scales.of(self.columns, True)
         numbers, bands = self._scales
@@ -284,15 +286,16 @@ class Columns:
         return marked_BKX.astype(np.int8).reshape(len(values_BN), count * width)
 
     def epoch(self) -> str:
-        """The name of this mapping, equal for equal columns in any order."""
+        """Return the name of this mapping, equal for equal columns in any order."""
         known = sorted(tuple(column.entry) for column in self.columns)
         return hashlib.sha256(json.dumps([known, self.bumps]).encode()).hexdigest()[:12]
 
 
 def column_name(name: str, value: Value) -> str:
-    """The name of a value's column: each value of a category has its own."""
+    """Return the name of a value's column: each value of a category has its own."""
     return name if isinstance(value, float) else f"{name}={value}"
 
 
 def make_number_column(name: str, values: Sequence[float] | NDArray[np.float64], scale: float | None) -> Column:
+    """Return the column of a number: with a declared scale, or fitted to values."""
     return Column.with_scale(name, scale) if scale else Column.fit(name, values)

@@ -28,6 +28,7 @@ class CompactGraph(minilm.GraphBuilder):
     """Stores matrices in int8. Each output of a linear layer, and each row of an embedding, has its own scale."""
 
     def weight(self, name: str, transpose: bool = False) -> str:
+        """Add a weight, a matrix as int8 with a scale for each row or column, and return the name of its float value."""
         tensor = self.weights[name]
         if tensor.ndim < 2:
             return super().weight(name)
@@ -49,18 +50,18 @@ class CompactGraph(minilm.GraphBuilder):
 def quantise(
     matrix: NDArray[np.float32], axis: int, largest: int = LARGEST
 ) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Integers of at most `largest` and scales whose product is closest to the matrix. axis: along which numbers share a scale."""
+    """Return integers of at most `largest` and scales whose product is closest to the matrix. axis: along which numbers share a scale."""
     scales = np.maximum(np.abs(matrix).max(axis, keepdims=True), np.float32(1e-30)) / np.float32(largest)
     return np.ascontiguousarray(np.rint(matrix / scales).astype(np.int8)), scales
 
 
 def compact_epoch(tuned: str = "") -> str:
-    """The epoch of features by the compact encoder, or by a tuned one with this sha256."""
+    """Return the epoch of features by the compact encoder, or by a tuned one with this sha256."""
     return f"minilm-{(tuned or minilm.WEIGHTS_SHA256)[:8]}-compact{VERSION}-{minilm.GRAPH_VERSION}"
 
 
 def compact_file(folder: Path, tuned: Path | None = None) -> Path:
-    """The compact encoder on disk, written at the first use, beside that of the tuning before. Raises what `minilm.onnx_file` raises.
+    """Return the compact encoder on disk, written at the first use, beside that of the tuning before. Raises what `minilm.onnx_file` raises.
 
     folder: of one model, unless the encoder is not tuned.
     """
@@ -75,7 +76,7 @@ def compact_file(folder: Path, tuned: Path | None = None) -> Path:
 
 
 def find_compact_file(folder: Path, tuned: Path | None = None) -> Path | None:
-    """The file if it is written already. It counts as used now: the time of access is the last use."""
+    """Return the file if it is written already. It counts as used now: the time of access is the last use."""
     path = name_compact_file(folder, tuned)
     try:
         os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
@@ -85,6 +86,7 @@ def find_compact_file(folder: Path, tuned: Path | None = None) -> Path | None:
 
 
 def name_compact_file(folder: Path, tuned: Path | None) -> Path:
+    """Return the path of the compact encoder."""
     return folder / f"{compact_epoch(tuned.stem if tuned else '')}.onnx"
 
 
@@ -99,7 +101,7 @@ def remove_older(folder: Path, newest: Path) -> None:
 
 
 def used_at(path: Path) -> int:
-    """Nanoseconds; 0 for a file that another process has deleted."""
+    """Return nanoseconds; 0 for a file that another process has deleted."""
     with suppress(FileNotFoundError):
         return path.stat().st_atime_ns
     return 0

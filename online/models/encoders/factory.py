@@ -18,7 +18,7 @@ def create_encoder(
     tuned: Path | None = None,
     keeps: bool = False,
 ) -> Any:
-    """The encoder for the options `input`, `size`, `language` and `text_features`.
+    """Return the encoder for the options `input`, `size`, `language` and `text_features`.
 
     cache: folder of the text encoder's graph. threads: that encode one text. max_chars: longest text.
     tuned: the file of a tuned text encoder, or None for the one that is shipped. keeps: whether features of texts

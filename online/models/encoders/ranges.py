@@ -44,12 +44,15 @@ class ColumnRange(NamedTuple):
 
     @classmethod
     def of(cls, column: Column) -> "ColumnRange":
+        """Return the range that a column reads."""
         return cls(*column.find_ends(), column.exponent)
 
     def holds(self, low: float, high: float) -> bool:
+        """Return whether the range includes another one."""
         return self.low <= low and high <= self.high
 
     def distance(self, value: float) -> float:
+        """Return how far outside a number lies; 0 inside."""
         return max(self.low - value, value - self.high, 0.0)
 
 
@@ -100,7 +103,7 @@ class RangeWatch:
         return len(offsets), []
 
     def summarise(self, columns: Columns, offsets: Sequence[int], values_BN: Floats) -> list[Any] | None:
-        """The numbers of rows as JSON, for `absorb`: [first offset, numbers outside, extents] of each block.
+        """Return the numbers of rows as JSON, for `absorb`: [first offset, numbers outside, extents] of each block.
 
         None if so many are outside that one of these rows may need a band.
         """
@@ -190,7 +193,7 @@ class RangeWatch:
         return len(self.outside[name]) == ENOUGH and has_room(columns, name, more)
 
     def _fit(self, numbers: list[float], name: str) -> Column:
-        """The band of numbers outside all ranges. One that continues a range is coarser than that, and begins at its end."""
+        """Return the band of numbers outside all ranges. One that continues a range is coarser than that, and begins at its end."""
         own = Column.fit(name, numbers)
         middle, spread = sorted(numbers)[len(numbers) // 2], math.ldexp(64.0, -own.exponent)
         nearest = min(self._ranges[name], key=lambda each: each.distance(middle))
@@ -233,7 +236,7 @@ class RangeWatch:
         return found
 
     def _continue(self, name: str, start: int, count: int, low: float, high: float) -> NumberRun | None:
-        """The run of a column with the numbers of one more block; None if they are not near each other."""
+        """Return the run of a column with the numbers of one more block; None if they are not near each other."""
         run = self.runs.pop(name, None)
         if run is not None and self._is_narrow(name, min(low, run.low), max(high, run.high)):
             self.runs[name] = NumberRun(run.start, run.size + count, min(low, run.low), max(high, run.high))
@@ -242,14 +245,14 @@ class RangeWatch:
         return self.runs.get(name)
 
     def _is_narrow(self, name: str, low: float, high: float) -> bool:
-        """Whether the finest range of a column that holds numbers gives them only a few quanta."""
+        """Return whether the finest range of a column that holds numbers gives them only a few quanta."""
         exponent = max((each.exponent for each in self._ranges.get(name, ()) if each.holds(low, high)), default=None)
         return exponent is not None and math.ldexp(high - low, exponent) <= NARROW
 
     # state
 
     def memory(self) -> dict[str, Any]:
-        """Its state as JSON; empty before the first example."""
+        """Return its state as JSON; empty before the first example."""
         self._fold()
         if self.block < 0:
             return {}
@@ -265,7 +268,7 @@ class RangeWatch:
 
 
 def cut_into_blocks(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The bounds of the rows of each block."""
+    """Yield the bounds of the rows of each block."""
     start = 0
     for _, run in groupby(offsets, lambda offset: offset // BLOCK):
         stop = start + sum(1 for _ in run)
@@ -274,13 +277,14 @@ def cut_into_blocks(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def fit_finer(name: str, run: NumberRun) -> Column:
+    """Return a band of finer quanta for numbers that lie near each other."""
     middle = run.low + (run.high - run.low) / 2
     column = Column.fit(name, [run.low, middle, run.high])
     return Column(name, True, column.exponent, column.centre, True)
 
 
 def has_room(columns: Columns, name: str, more: int = 0) -> bool:
-    """Whether a column may get a band, beside `more` others."""
+    """Return whether a column may get a band, beside `more` others."""
     count = more + sum(map(len, columns.bands.values()))
     features = len(Column(name, True, is_band=True).parts(columns.bumps))
     return len(columns.bands.get(name, ())) < MOST_BANDS and (count + 1) * features <= MOST_FEATURES

@@ -43,6 +43,7 @@ class VectorEncoder:
         self._packing = struct.Struct(f"={size}d")
 
     def encode(self, instances: Sequence[Any]) -> list[bytes]:
+        """Return the vectors as float64 bytes. Raises BadInput that names the instance."""
         together = self._encode_together(instances) if len(instances) > 1 else None
         return together or [self._vector(instance, place) for place, instance in enumerate(instances)]
 
@@ -100,6 +101,7 @@ class TableEncoder:
     is_slow = False
 
     def encode(self, instances: Sequence[Any]) -> list[bytes]:
+        """Return the rows as canonical JSON. Raises BadInput that names the instance."""
         return [self._row(instance, place) for place, instance in enumerate(instances)]
 
     def _row(self, instance: Any, place: int) -> bytes:

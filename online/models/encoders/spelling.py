@@ -122,6 +122,7 @@ class Spelling:
 
     @cached_property
     def ranks(self) -> dict[str, int]:
+        """The rank of each known word; 0 is the most frequent."""
         return {word: rank for rank, word in enumerate(self.words)}
 
     @cached_property
@@ -130,7 +131,7 @@ class Spelling:
         return np.stack([count_letters(word) for word in self.words[:MEANT]])
 
     def correct(self, text: str) -> str:
-        """The text with its misspelt words corrected; the same text if nothing is, or if it is not English."""
+        """Return the text with its misspelt words corrected; the same text if nothing is, or if it is not English."""
         if not self.is_english(text):
             return text
         whole = text.lower() if text.isupper() else text
@@ -141,7 +142,7 @@ class Spelling:
         return text if corrected == whole else corrected
 
     def is_english(self, text: str) -> bool:
-        """Whether its words look like (misspelt) English ones."""
+        """Return whether its words look like (misspelt) English ones."""
         words = ANY_WORD.findall(text.lower())
         if not all(word.isascii() for word in words):
             return False
@@ -160,7 +161,7 @@ class Spelling:
 
     @lru_cache(maxsize=4_096)  # noqa: B019 - there is one Spelling in a process
     def correct_word(self, word: str) -> str:
-        """The nearest word of the list, for a word in lower case that is not in it."""
+        """Return the nearest word of the list, for a word in lower case that is not in it."""
         if word in SHORTHAND:
             return SHORTHAND[word]
         if len(word) < SHORTEST:
@@ -177,13 +178,13 @@ class Spelling:
         return min(near, key=lambda other: (self._cost(word, other), other), default=word)
 
     def _mend_short(self, word: str) -> str:
-        """A short word with a slip, if without it, it is one of the most frequent ones (jbo, nad, tre)."""
+        """Return a short word with a slip, if without it, it is one of the most frequent ones (jbo, nad, tre)."""
         meant = (other for other in list_slips(word) if len(other) >= len(word))
         common = [other for other in meant if self.ranks.get(other, COMMON) < OFTEN_MEANT]
         return word if word in self.ranks or len(word) < 3 or len(common) != 1 else common[0]
 
     def _mend_rare(self, word: str) -> str:
-        """A rare word of the list with a slip, if without it, it is a frequent one (dorp, tittle)."""
+        """Return a rare word of the list with a slip, if without it, it is a frequent one (dorp, tittle)."""
         if self.ranks[word] not in RARE:
             return word
         ranks = {other: self.ranks.get(other, FREQUENT) for other in list_slips(word)}
@@ -195,7 +196,7 @@ class Spelling:
         return any(max(ranks.get(one, COMMON), ranks.get(other, COMMON)) < COMMON for one, other in halves)
 
     def _near(self, word: str) -> Iterator[str]:
-        """The frequent words at most one edit away, or two from a longer word."""
+        """Yield the frequent words at most one edit away, or two from a longer word."""
         is_long = len(word) >= TWO_EDITS_FROM
         most, heaviest = (2, HEAVIEST) if is_long else (1, HEAVIEST_SHORT)
         differ_W = np.abs(self.letter_counts - count_letters(word)).sum(1)  # by 1 an added letter, by 2 another one
@@ -210,7 +211,7 @@ class Spelling:
 
 
 def list_slips(word: str) -> list[str]:
-    """The words that this one may be a slip of: two letters exchanged, or a letter doubled or not."""
+    """Return the words that this one may be a slip of: two letters exchanged, or a letter doubled or not."""
     exchanged = [word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1)]
     doubled = [word[: at + 1] + word[at:] for at in range(len(word))]
     single = [word[:at] + word[at + 1 :] for at in range(1, len(word)) if word[at] == word[at - 1]]
@@ -218,13 +219,13 @@ def list_slips(word: str) -> list[str]:
 
 
 def count_letters(word: str) -> NDArray[np.int8]:
-    """int8 [26]: how often each letter from a to z is in a word."""
+    """Return int8 [26]: how often each letter from a to z is in a word."""
     places = np.frombuffer(word.encode(), np.uint8) - ord("a")
     return np.bincount(places[places < LETTERS], minlength=LETTERS).astype(np.int8)
 
 
 def count_edits(word: str, other: str, most: int) -> int:
-    """Insertions, deletions, substitutions and transpositions from one word to another; more than `most` at `most` + 1.
+    """Return insertions, deletions, substitutions and transpositions from one word to another; more than `most` at `most` + 1.
 
     (The optimal string alignment of Damerau 1964.)
     """
@@ -243,7 +244,7 @@ def count_edits(word: str, other: str, most: int) -> int:
 
 
 def weigh_edits(word: str, meant: str) -> float:
-    """The same with a weight for each edit: what people often do weighs less."""
+    """Return the same with a weight for each edit: what people often do weighs less."""
     before, last = list[float](), [float(at) for at in range(len(meant) + 1)]
     for i, letter in enumerate(word, 1):
         row = [float(i)]
@@ -259,6 +260,7 @@ def weigh_edits(word: str, meant: str) -> float:
 
 
 def weigh_substitution(letter: str, wanted: str) -> float:
+    """Return the cost of one letter in place of another: less for letters that are often confused."""
     if letter == wanted:
         return 0.0
     if letter in VOWELS and wanted in VOWELS:

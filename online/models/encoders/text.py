@@ -62,6 +62,7 @@ class FeatureCache:
             self._rewrite()
 
     def find(self, text: str) -> bytes | None:
+        """Return the features of a text; None if they are not kept."""
         return self.known.get(hash_text(text))
 
     def keep(self, features: Mapping[str, bytes]) -> None:
@@ -90,10 +91,12 @@ class FeatureCache:
 
 
 def hash_text(text: str) -> bytes:
+    """Return the key of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def build_record(key: bytes, features: bytes) -> bytes:
+    """Return the bytes of an entry, with a checksum."""
     body = key + features
     return body + zlib.crc32(body).to_bytes(CHECKSUM_BYTES, "little")
 
@@ -140,6 +143,7 @@ class TextEncoder:
         self._lock = threading.Lock()
 
     def encode(self, instances: Sequence[Any]) -> list[bytes]:
+        """Return the features of each text, from the cache where it has them. Raises BadInput that names the text."""
         texts = [self._text(instance, place) for place, instance in enumerate(instances)]
         features = self._find(texts)
         missing = [text for text in dict.fromkeys(texts) if text not in features]
@@ -196,18 +200,18 @@ class TextEncoder:
 
 
 def with_encoder(options: Mapping[str, Any], encoder: str) -> dict[str, Any]:
-    """A model's options with the name of its tuned encoder; "" stands for the shipped one."""
+    """Return a model's options with the name of its tuned encoder; "" stands for the shipped one."""
     return {**options, "encoder": encoder} if encoder else dict(options)
 
 
 def extract_text(instance: Any) -> str | None:
-    """The text of an instance, or of its member "text"; None if there is none."""
+    """Return the text of an instance, or of its member "text"; None if there is none."""
     text = instance.get("text") if isinstance(instance, dict) else instance
     return text if isinstance(text, str) and text.strip() else None
 
 
 def require_text(instance: Any, place: int, max_chars: int, read: Callable[[Any], str | None] = extract_text) -> str:
-    """The text of the instance at a place of a request. Raises ValueError if there is none, TextTooLong."""
+    """Return the text of the instance at a place of a request. Raises ValueError if there is none, TextTooLong."""
     text = read(instance)
     if text is None:
         raise ValueError(f'instance {place} must be a text or {{"text": ...}}, not {format_value(instance)}')
@@ -217,11 +221,11 @@ def require_text(instance: Any, place: int, max_chars: int, read: Callable[[Any]
 
 
 def quantise(unit: NDArray[np.float32]) -> NDArray[np.int8]:
-    """Unit vectors as int8 features."""
+    """Return unit vectors as int8 features."""
     return np.clip(np.rint(TEXT_SCALE * unit), -127, 127).astype(np.int8)
 
 
 def text_epoch(tuned: str, language: str = "") -> str:
-    """The epoch of the encoder with this sha256, "" for the shipped one, that reads texts typed in this language."""
+    """Return the epoch of the encoder with this sha256, "" for the shipped one, that reads texts typed in this language."""
     epoch = f"minilm-{tuned[:16]}-int8x{TEXT_SCALE}-{minilm.GRAPH_VERSION}" if tuned else TextEncoder.epoch
     return f"{epoch}-{language}{READING_VERSION}-{WORDS_SHA256[:8]}" if language else epoch

@@ -1,4 +1,4 @@
-"""What instances are made of, and how error messages show them."""
+"""The values of instances, and how error messages show them."""
 
 import json
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ Row = Mapping[str, Value]
 
 
 def format_value(value: Any) -> str:
-    """A value as text of at most 60 characters, for an error message."""
+    """Return a value as text of at most 60 characters, for an error message."""
     text = json.dumps(value, default=str) if not isinstance(value, (dict, list)) else f"a {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 @lru_cache(maxsize=16)
 def parse_row(data: bytes) -> Row:
-    """The row of an encoded table instance. Cached, because each member of an ensemble reads the same one."""
+    """Return the row of an encoded table instance. Cached, because each member of an ensemble reads the same one."""
     row: Row = json.loads(data)
     return row
 

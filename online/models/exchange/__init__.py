@@ -1,1 +1,1 @@
-"""What a service and other devices exchange: files of integer sums, and what changed between two files."""
+"""Files that a service and other devices exchange: integer sums, and deltas between two files."""

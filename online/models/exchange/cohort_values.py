@@ -39,10 +39,12 @@ class SumLimits:
 
     @property
     def of_class(self) -> int:
+        """The limit of examples for a class."""
         return self.examples if self.class_examples is None else min(self.class_examples, self.examples)
 
     @property
     def negatives(self) -> int:
+        """The limit of rejected examples."""
         return self.examples if self.negative_examples is None else min(self.negative_examples, self.examples)
 
     @property
@@ -52,7 +54,7 @@ class SumLimits:
 
 
 def choose_layout(class_count: int, width: int, limits: SumLimits) -> SumLayout:
-    """The layout for sums of C classes and D features."""
+    """Return the layout for sums of C classes and D features."""
     return SumLayout(
         (
             fit_segment(2 * class_count, limits.examples),
@@ -65,7 +67,7 @@ def choose_layout(class_count: int, width: int, limits: SumLimits) -> SumLayout:
 
 
 def count_file_bytes(layout: SumLayout) -> int:
-    """The most bytes of the tensors of the total in a file of sums, which have whole bytes."""
+    """Return the most bytes of the tensors of the total in a file of sums, which have whole bytes."""
     counts, positives, negatives, squares, products = layout.segments
     tensors = ((counts,), (positives, negatives), (squares, products))
     return sum(sum(part.length for part in parts) * whole_bytes(max(part.bits for part in parts)) for parts in tensors)
@@ -96,7 +98,7 @@ def flatten_sums(sums: Tensors) -> NDArray[np.int64]:
 
 
 def unflatten_sums(values_L: NDArray[np.int64], class_count: int, width: int) -> dict[str, NDArray[np.int64]]:
-    """The inverse of `flatten_sums`."""
+    """Return the inverse of `flatten_sums`."""
     lengths = [2 * class_count, 2 * class_count * width, width]
     counts, sums, squares, products = np.split(values_L, np.cumsum(lengths))
     gram = np.diag(squares)

@@ -1,4 +1,4 @@
-"""What changed between two safetensors files, so that a device that has the first one need not load the second.
+"""Deltas between two safetensors files, so that a device that has the first one need not load the second.
 
     old file, new file --write_delta--> delta          old file, delta --apply_delta--> new file, byte for byte
 
@@ -105,11 +105,12 @@ class TensorFile:
 
     @classmethod
     def open(cls, path: Path, sha256: str) -> "TensorFile":
-        """A file without sums, which is read tensor by tensor. Raises FileNotFoundError and ValueError."""
+        """Return a file without sums, which is read tensor by tensor. Raises FileNotFoundError and ValueError."""
         tensors = StoredTensors(path)
         return cls(tensors, tensors.texts, False, sha256)
 
     def write(self) -> bytes:
+        """Return the bytes of the file."""
         return save(dict(self.tensors), write_metadata(self.entries) if self.has_sums else dict(self.entries) or None)
 
 
@@ -118,7 +119,7 @@ class TooMuchChanged(ValueError):
 
 
 def write_delta(old: bytes, new: bytes) -> bytes:
-    """What turns one safetensors file into another. Raises ValueError for a file that `save` has not written."""
+    """Return what turns one safetensors file into another. Raises ValueError for a file that `save` has not written."""
     return compare_files(TensorFile.parse(old), TensorFile.parse(new))
 
 
@@ -150,7 +151,7 @@ def compare_files(before: TensorFile, after: TensorFile, most_bytes: int = LARGE
 
 
 def apply_delta(old: bytes, delta: bytes) -> bytes:
-    """The new file. Raises ValueError if the delta is damaged, or belongs to another file."""
+    """Return the new file. Raises ValueError if the delta is damaged, or belongs to another file."""
     header, changes = read_delta_header(delta), TensorFile.parse(delta).tensors
     if hash_file(old) != header.from_sha256:
         raise ValueError(f"the delta changes the file with sha256 {header.from_sha256}, not {hash_file(old)}")
@@ -178,6 +179,7 @@ def read_delta_header(delta: bytes) -> DeltaHeader:
 
 
 def restore(old: TensorFile, header: DeltaHeader, changes: Stored) -> TensorFile:
+    """Return the newer file, from the older one and the changes. Raises ValueError if they do not fit each other."""
     layout = {name: (read_dtype(dtype), read_shape(shape)) for name, (dtype, shape) in header.layout.items()}
     if sum(dtype.itemsize * prod(shape) for dtype, shape in layout.values()) > LARGEST_BYTES:
         raise ValueError(f"its result has more than {LARGEST_BYTES} bytes")
@@ -191,7 +193,7 @@ def restore(old: TensorFile, header: DeltaHeader, changes: Stored) -> TensorFile
 
 
 def read_dtype(name: str) -> np.dtype[Any]:
-    """A type of numbers. Raises ValueError for any other, such as Python objects."""
+    """Return a type of numbers. Raises ValueError for any other, such as Python objects."""
     dtype = np.dtype(name)
     if dtype.kind not in "biuf":
         raise ValueError(f"{name!r} is not a type of numbers")
@@ -206,11 +208,12 @@ def read_shape(lengths: Sequence[int]) -> tuple[int, ...]:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """The Gram matrix last, because it is predicted from the counts and sums of the new file."""
+    """Return the Gram matrix last, because it is predicted from the counts and sums of the new file."""
     return sorted(names, key=lambda name: (name == GRAM, name))
 
 
 def hash_file(data: bytes) -> str:
+    """Return the SHA-256 in hex."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -218,7 +221,7 @@ def hash_file(data: bytes) -> str:
 
 
 def predict(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], old: Stored, new: Stored) -> NDArray[Any]:
-    """What a tensor of the new file probably is, known from the old one and from the tensors that came before it."""
+    """Return what a tensor of the new file probably is, known from the old one and from the tensors that came before it."""
     values = old.get(name)
     if name == GRAM and len(shape) == 1 and is_sums_file(old) and "sums" in new:
         return predict_gram(old, new).astype(dtype)
@@ -226,11 +229,12 @@ def predict(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], old: Stored
 
 
 def is_sums_file(tensors: Stored) -> bool:
+    """Return whether tensors are a file of sums."""
     return {"counts", "sums", GRAM} <= tensors.keys()
 
 
 def predict_gram(old: Stored, new: Stored) -> Integers:
-    """The old upper triangle plus s s^T / n of each class that has n more examples with the sum s.
+    """Return the old upper triangle plus s s^T / n of each class that has n more examples with the sum s.
 
     For n = 1 this is exact. It is computed in integers, so that it is the same on every machine.
     """
@@ -244,7 +248,7 @@ def predict_gram(old: Stored, new: Stored) -> Integers:
 
 
 def resize(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """The same values, with zeros where the new shape is longer and cut where it is shorter."""
+    """Return the same values, with zeros where the new shape is longer and cut where it is shorter."""
     if values.shape == shape:
         return values
     resized = np.zeros(shape, values.dtype)
@@ -255,7 +259,7 @@ def resize(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def subtract(values: NDArray[Any], expected: NDArray[Any]) -> NDArray[Any]:
-    """What `add` adds to `expected`: for integers their difference, for floats planes of bytes, for bytes themselves."""
+    """Return what `add` adds to `expected`: for integers their difference, for floats planes of bytes, for bytes themselves."""
     if is_bytes(values.dtype):
         return values
     if values.dtype.kind == "i":
@@ -269,7 +273,7 @@ def subtract(values: NDArray[Any], expected: NDArray[Any]) -> NDArray[Any]:
 
 
 def add(expected: NDArray[Any], change: NDArray[Any]) -> NDArray[Any]:
-    """The inverse of `subtract`. Raises ValueError for a change of another shape."""
+    """Return the inverse of `subtract`. Raises ValueError for a change of another shape."""
     if is_bytes(expected.dtype):
         return change.astype(expected.dtype).reshape(expected.shape)
     if expected.dtype.kind == "i":
@@ -281,9 +285,10 @@ def add(expected: NDArray[Any], change: NDArray[Any]) -> NDArray[Any]:
 
 
 def is_bytes(dtype: np.dtype[Any]) -> bool:
-    """JSON and flags, of which a difference says nothing."""
+    """Return JSON and flags, of which a difference says nothing."""
     return dtype.kind == "b" or dtype == np.uint8
 
 
 def view_bits(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the bits of values as unsigned integers, so that NaN equals itself."""
     return np.ascontiguousarray(values).view(np.dtype(f"u{values.dtype.itemsize}"))

@@ -53,7 +53,7 @@ class SumsFile:
 
 
 def write_sums(statistics: ExactStatistics, meta: Mapping[str, Any]) -> bytes:
-    """The file of sums. meta: JSON values; `format` and `classes` are added to it."""
+    """Return the file of sums. meta: JSON values; `format` and `classes` are added to it."""
     tensors = {
         "counts": statistics.counts,
         "sums": statistics.sums,
@@ -110,7 +110,7 @@ def check_contents(data: bytes) -> None:
 
 
 def read_metadata(data: bytes) -> dict[str, Any]:
-    """The metadata of a file of sums. Raises ValueError."""
+    """Return the metadata of a file of sums. Raises ValueError."""
     text = read_texts(data).get(METADATA_KEY)
     if text is None:
         raise ValueError(f"the safetensors file has no metadata {METADATA_KEY!r}")
@@ -124,12 +124,12 @@ def read_metadata(data: bytes) -> dict[str, Any]:
 
 
 def write_metadata(meta: Mapping[str, Any]) -> dict[str, str]:
-    """The metadata of a safetensors file of sums."""
+    """Return the metadata of a safetensors file of sums."""
     return {METADATA_KEY: json.dumps(meta, separators=(",", ":"), sort_keys=True)}
 
 
 def read_texts(data: bytes) -> dict[str, str]:
-    """The metadata of any safetensors file. Raises ValueError."""
+    """Return the metadata of any safetensors file. Raises ValueError."""
     length = int.from_bytes(data[:8], "little")
     try:
         header: Any = json.loads(data[8 : 8 + length]) if length <= len(data) else None
@@ -142,7 +142,7 @@ def read_texts(data: bytes) -> dict[str, str]:
 
 
 def read_tensors(data: bytes) -> dict[str, NDArray[np.int64]]:
-    """The integer tensors of a safetensors file as int64. Raises ValueError."""
+    """Return the integer tensors of a safetensors file as int64. Raises ValueError."""
     try:
         entries = deserialize(data)  # type: ignore[no-untyped-call]
     except SafetensorError as error:
@@ -156,21 +156,21 @@ def read_tensors(data: bytes) -> dict[str, NDArray[np.int64]]:
 
 
 def read_names(classes: object) -> list[str] | None:
-    """The names of classes; None for anything but a list of different texts."""
+    """Return the names of classes; None for anything but a list of different texts."""
     if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
         return None
     return classes if len({*classes}) == len(classes) else None
 
 
 def narrow(values: NDArray[np.int64]) -> NDArray[Any]:
-    """The same integers in the narrowest type that holds them."""
+    """Return the same integers in the narrowest type that holds them."""
     low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
     fits = (each for each in INTEGERS if np.iinfo(each).min <= low and high <= np.iinfo(each).max)
     return np.ascontiguousarray(values, next(fits))
 
 
 def unpack_upper(upper: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """The symmetric matrix [width, width] of an upper triangle, which is given row by row."""
+    """Return the symmetric matrix [width, width] of an upper triangle, which is given row by row."""
     gram = np.zeros((width, width), np.int64)
     places = np.triu_indices(width)
     gram[places] = upper

@@ -92,6 +92,7 @@ class ReplyChooser:
         neighbours: ExemplarIndex,
         support: Support | None,
     ) -> Self:
+        """Build a chooser from the parts of a published state."""
         supersessions = Supersessions.of(neighbours, replies, described_RD)
         local_R = find_local_replies(neighbours, replies)
         return cls(
@@ -109,7 +110,7 @@ class ReplyChooser:
         )
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
-        """An answer for each question.
+        """Return an answer for each question.
 
         keys: the random keys of the policy; without a key the best reply is chosen.
         """
@@ -155,7 +156,7 @@ class ReplyChooser:
         return self._draw(answer, scored, key)
 
     def _best_answer(self, scored: ScoredQuestion) -> tuple[Answer, float]:
-        """The answer with the best reply, and how familiar that is."""
+        """Return the answer with the best reply, and how familiar that is."""
         listed, left_out = np.split(scored.ranked, [self.options["candidates"]])
         scores_K, likeness = scored.scores_R[listed], scored.compare(listed, self.centres_RD)
         chance_K = estimate_chances(scores_K, scored.lead, likeness)
@@ -176,7 +177,7 @@ class ReplyChooser:
         )
 
     def _draw(self, best: Answer, scored: ScoredQuestion, key: int) -> Answer:
-        """An answer that the policy draws from the plausible replies, and lists them; `best` where nothing else is plausible."""
+        """Return an answer that the policy draws from the plausible replies, and lists them; `best` where nothing else is plausible."""
         if self.policy.is_greedy:
             return best
         most = self.options["candidates"]
@@ -199,21 +200,21 @@ class ReplyChooser:
         )
 
     def _draw_place(self, drawn: Places, tried: int, scored: ScoredQuestion, key: int) -> tuple[int, float]:
-        """The place of the policy's choice among the replies that can be drawn, and its propensity."""
+        """Return the place of the policy's choice among the replies that can be drawn, and its propensity."""
         if self.policy.is_optimistic:
             return self.policy.draw_optimistic(int(np.flatnonzero(drawn == tried)[0]), len(drawn), key)
         doubts = np.zeros(len(drawn)) if self.weights.doubt is None else self.weights.doubt[drawn]
         return self.policy.choose(scored.shares[drawn], scored.scores_R[drawn], doubts, key)
 
     def _find_tried(self, scored: ScoredQuestion, plausible: Places) -> int:
-        """The reply that the optimistic policy tries: mostly the best one."""
+        """Return the reply that the optimistic policy tries: mostly the best one."""
         if not self.policy.is_optimistic:
             return int(plausible[0])
         assert self.support is not None, "a policy that tries something counts the ratings"
         return find_optimistic_choice(scored, plausible, self.neighbours, self.support, self.policy.optimism)
 
     def _is_unsure(self, chance: float, familiarity: float, lead: float) -> bool:
-        """Whether the best reply is withheld, as it is probably not right."""
+        """Return whether the best reply is withheld, as it is probably not right."""
         options = self.options
         is_unlikely = chance < options["min_chance"] or familiarity < options["abstain_below"]
         return bool(is_unlikely or lead < options["abstain_margin"])

@@ -1,4 +1,4 @@
-"""How far corrections with a scope reach. All of it follows from the exemplars and the replies' texts.
+"""The reach of corrections with a scope. All of it follows from the exemplars and the replies' texts.
 
     scope question   the reply is given to near-duplicates of the question (exemplars.find_verdicts) and to no other:
                      neither the sums nor the evidence around the question have it, and a reply that was taught in this
@@ -97,7 +97,7 @@ class Supersessions:
     def find(
         self, cosine_E: Floats, unit_D: Floats, active_R: NDArray[np.bool_], reachable_R: NDArray[np.bool_]
     ) -> list[Redirection]:
-        """The corrections that this question is nearer to than to what the old reply keeps, the oldest first.
+        """Return the corrections that this question is nearer to than to what the old reply keeps, the oldest first.
 
         The new reply must be active; the old one may be retired, as is usual once a better one has been given.
         """
@@ -113,7 +113,7 @@ class Supersessions:
 
 
 def find_supersessions(neighbours: ExemplarIndex) -> Places:
-    """The places of the corrections that supersede a reply, by offset."""
+    """Return the places of the corrections that supersede a reply, by offset."""
     places = np.flatnonzero((neighbours.scope_E == REPLY_SCOPE) & (neighbours.superseded_E >= 0))
     return places[np.argsort(neighbours.offset_E[places], kind="stable")]
 
@@ -126,7 +126,7 @@ def take_over(
     replies: Sequence[Reply],
     text_RD: Floats,
 ) -> tuple[Places, Places, bool]:
-    """What one correction takes over (its own question first), what the old reply keeps, and whether it keeps its text.
+    """Return what one correction takes over (its own question first), what the old reply keeps, and whether it keeps its text.
 
     at: the place of the correction. cosine_E: to its question. known_E: questions that are known to belong to a reply.
     """
@@ -154,7 +154,7 @@ def is_at_home(
     replies: Sequence[Reply],
     texts_R: Floats,
 ) -> bool:
-    """Whether the nearest question or text known before the correction is the old reply's, by `HOME_LEAD`."""
+    """Return whether the nearest question or text known before the correction is the old reply's, by `HOME_LEAD`."""
     is_earlier_R = np.array([0 < reply.first_offset < offset for reply in replies], np.bool_)
     nearest_R = np.where(is_earlier_R, texts_R, NOTHING).astype(np.float32)
     np.maximum.at(nearest_R, neighbours.reply_E[earlier_E], cosine_E[earlier_E])
@@ -163,7 +163,7 @@ def is_at_home(
 
 
 def join_places(groups: Sequence[Places]) -> tuple[Places, Places]:
-    """Groups behind one another, and where each begins. An empty group becomes the place behind the last exemplar (-1)."""
+    """Return groups behind one another, and where each begins. An empty group becomes the place behind the last exemplar (-1)."""
     filled = [group if len(group) else np.array([-1], np.intp) for group in groups]
     starts = np.cumsum([0, *map(len, filled)])[:-1].astype(np.intp)
     return np.concatenate([np.zeros(0, np.intp), *filled]).astype(np.intp), starts
@@ -177,7 +177,7 @@ def redirect(scores_R: NDArray[np.float64], redirections: Sequence[Redirection])
 
 
 def limit_reach(cosine_QE: Floats, neighbours: ExemplarIndex) -> Floats:
-    """The cosines, as far as corrections of scope question reach: those to other questions are 0."""
+    """Return the cosines, as far as corrections of scope question reach: those to other questions are 0."""
     local = np.flatnonzero(neighbours.scope_E == QUESTION_SCOPE)
     if len(local):
         near_QL = cosine_QE[:, local]

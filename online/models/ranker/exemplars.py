@@ -55,6 +55,7 @@ class Exemplar:
         return self.reward > 0 and self.scope != QUESTION_SCOPE
 
     def digest(self, reply_id: str, superseded_id: str = "") -> int:
+        """Return a hash of the exemplar, whose sum over all of them identifies the memory."""
         scope = f"{SCOPE_NAMES[self.scope]} {superseded_id} " if self.scope else ""
         data = f"{self.offset} {reply_id} {self.reward} {self.taught} {self.thumb} {scope}".encode() + self.features
         return int.from_bytes(hashlib.sha256(data).digest(), "little")
@@ -71,9 +72,11 @@ class Exemplars:
 
     @property
     def count(self) -> int:
+        """The number of exemplars."""
         return len(self.taught) + len(self.rated)
 
     def add(self, exemplar: Exemplar) -> None:
+        """Store an exemplar in the chunk of its offset."""
         self.chunks.setdefault(exemplar.offset // CHUNK, {})[exemplar.offset] = exemplar
         (self.taught if exemplar.taught else self.rated)[exemplar.offset] = exemplar
         self._parts.pop(exemplar.offset // CHUNK, None)
@@ -90,14 +93,16 @@ class Exemplars:
         return gone
 
     def all(self) -> list[Exemplar]:
+        """Return the exemplars by offset."""
         return [self.chunks[chunk][offset] for chunk in sorted(self.chunks) for offset in sorted(self.chunks[chunk])]
 
     def oldest(self) -> Exemplar:
-        """The exemplar to evict first: thumbs before corrections, then the oldest."""
+        """Return the exemplar to evict first: thumbs before corrections, then the oldest."""
         kind = self.rated or self.taught
         return kind[min(kind)]
 
     def parts(self) -> dict[str, StatePart]:
+        """Return a part for each chunk, so that only changed chunks are written."""
         return {f"exemplars-{chunk}": self._part(chunk) for chunk in sorted(self.chunks)}
 
     def _part(self, chunk: int) -> StatePart:
@@ -135,6 +140,8 @@ class ExemplarIndex:
 
     @classmethod
     def of(cls, parts: Sequence[StatePart], replies: int) -> "ExemplarIndex":
+        """Read the index from the parts of a state."""
+
         def joined(name: str, kind: Any) -> NDArray[Any]:
             columns = (part.tensors[name] if name in part.tensors else default_column(part, name) for part in parts)
             return np.concatenate([np.zeros(0, kind), *columns]).astype(kind)
@@ -148,13 +155,14 @@ class ExemplarIndex:
         return cls(units, offset_E, reply_E, reward_E, taught_E, thumb_E, scope_E, superseded_E, thumbs_R)
 
     def cosines(self, unit_QD: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the cosines [Q, E] of questions with all exemplars."""
         columns = [unit_QD @ unit.T for unit in self.units]
         return (
             columns[0] if len(columns) == 1 else np.concatenate([np.zeros((len(unit_QD), 0), np.float32), *columns], 1)
         )
 
     def select_units(self, places: NDArray[np.intp]) -> NDArray[np.float32]:
-        """Rows of length 1 of the exemplars at these places."""
+        """Return rows of length 1 of the exemplars at these places."""
         starts = np.cumsum([0, *map(len, self.units)])
         blocks = np.searchsorted(starts, places, side="right") - 1
         rows = [self.units[block][at - starts[block]] for block, at in zip(blocks, places, strict=True)]
@@ -210,7 +218,7 @@ class GrowingIndex:
         self._thumbs_R = None
 
     def view(self, replies: int) -> ExemplarIndex:
-        """The present exemplars. It is valid until the next change."""
+        """Return the present exemplars. It is valid until the next change."""
         reply_E, reward_E = self._reply_E[: self.count], self._reward_E[: self.count]
         thumb_E = self._thumb_E[: self.count]
         if self._thumbs_R is None or len(self._thumbs_R) != replies:
@@ -224,7 +232,7 @@ class GrowingIndex:
 
 
 def grow(values: Sequence[float], kind: Any, room: int) -> NDArray[Any]:
-    """The values, followed by zeros up to `room`."""
+    """Return the values, followed by zeros up to `room`."""
     grown = np.zeros(room, kind)
     grown[: len(values)] = values
     return grown
@@ -267,7 +275,7 @@ class ChoiceExplanation:
 def find_nearest_rated(
     cosine_E: NDArray[np.float32], neighbours: ExemplarIndex, ids: Sequence[str], count: int
 ) -> list[Neighbor]:
-    """The `count` nearest exemplars that are evidence for the question."""
+    """Return the `count` nearest exemplars that are evidence for the question."""
     near = np.flatnonzero(cosine_E > NEAR_QUESTION)
     nearest = near[np.argsort(-cosine_E[near], kind="stable")][:count]
     return [
@@ -283,14 +291,14 @@ def find_nearest_rated(
 
 
 def normalise_rows(features: NDArray[np.int8]) -> NDArray[np.float32]:
-    """int8 [N, D] -> float32 rows of length 1 (zero rows stay zero)."""
+    """Return int8 [N, D] -> float32 rows of length 1 (zero rows stay zero)."""
     rows = features.astype(np.float32)
     unit: NDArray[np.float32] = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1).astype(np.float32)
     return unit
 
 
 def make_exemplar(example: Example, reply: int, superseded: int = -1) -> Exemplar:
-    """The exemplar of an example about the reply with this index. superseded: as in `Exemplar`."""
+    """Return the exemplar of an example about the reply with this index. superseded: as in `Exemplar`."""
     reward = round((2 * example.reward - 1) * 127) if example.kind == "reward" else 127
     taught, thumb = example.kind == "correction", example.kind == "reward"
     scope = SCOPE_NAMES.index(example.scope) if taught else NO_SCOPE
@@ -298,7 +306,7 @@ def make_exemplar(example: Example, reply: int, superseded: int = -1) -> Exempla
 
 
 def read_exemplars(part: StatePart) -> list[Exemplar]:
-    """The exemplars of a chunk's part."""
+    """Return the exemplars of a chunk's part."""
     columns = [part.tensors[name] for name in ("offset", "reply", "reward", "taught", "thumb", "features")]
     scopes = [part.tensors.get(name, default_column(part, name)) for name in ("scope", "superseded")]
     rows = zip(*columns, *scopes, strict=True)
@@ -309,7 +317,7 @@ def read_exemplars(part: StatePart) -> list[Exemplar]:
 
 
 def build_scope_columns(rows: Sequence[Exemplar]) -> Tensors:
-    """The columns `scope` and `superseded`; none where no correction has a scope, as before there were any."""
+    """Return the columns `scope` and `superseded`; none where no correction has a scope, as before there were any."""
     if not any(row.scope for row in rows):
         return {}
     scope, superseded = [row.scope for row in rows], [row.superseded for row in rows]
@@ -317,29 +325,29 @@ def build_scope_columns(rows: Sequence[Exemplar]) -> Tensors:
 
 
 def default_column(part: StatePart, name: str) -> NDArray[Any]:
-    """The column of a chunk in which no correction has a scope."""
+    """Return the column of a chunk in which no correction has a scope."""
     return np.full(len(part.tensors["offset"]), -1 if name == "superseded" else NO_SCOPE, np.int32)
 
 
 def parse_chunk_number(name: str) -> int:
-    """The number in the name of a chunk's part; -1 for another part."""
+    """Return the number in the name of a chunk's part; -1 for another part."""
     number = name.rpartition("-")[2]
     return int(number) if number.isdigit() else -1
 
 
 def stack_features(inputs: Sequence[bytes]) -> NDArray[np.int8]:
-    """int8 [Q, D] of encoded texts."""
+    """Return int8 [Q, D] of encoded texts."""
     return np.frombuffer(b"".join(inputs), np.int8).reshape(-1, TEXT_WIDTH)
 
 
 def similarity_kernel(cosines: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The weight of rated questions as evidence, of any shape: 0 up to a cosine of NEAR_QUESTION, 1 for the same question."""
+    """Return the weight of rated questions as evidence, of any shape: 0 up to a cosine of NEAR_QUESTION, 1 for the same question."""
     kernel: NDArray[np.float32] = np.clip((cosines - NEAR_QUESTION) / (1 - NEAR_QUESTION), 0, None) ** 2
     return kernel
 
 
 def compute_evidence(cosine_E: NDArray[np.float32], neighbours: ExemplarIndex, replies: int) -> NDArray[np.float64]:
-    """Averaged signed evidence [R] of rated neighbours, in (-1/damping, 1/damping)."""
+    """Return averaged signed evidence [R] of rated neighbours, in (-1/damping, 1/damping)."""
     kernel_E = similarity_kernel(cosine_E)
     near = np.flatnonzero(kernel_E)
     reply, kernel, reward = neighbours.reply_E[near], kernel_E[near], neighbours.reward_E[near]
@@ -362,7 +370,7 @@ def compute_thumbs(reply: NDArray[np.int32], reward: NDArray[np.float32], replie
 
 
 def intraclass_correlation(ups_R: NDArray[np.float64], weight_R: NDArray[np.float64]) -> float:
-    """The share of the variance of thumbs between replies, by one-way analysis of variance (Fisher 1925)."""
+    """Return the share of the variance of thumbs between replies, by one-way analysis of variance (Fisher 1925)."""
     rated = weight_R > 0
     ups, weight = ups_R[rated], weight_R[rated]
     groups, total = len(weight), weight.sum()
@@ -377,7 +385,7 @@ def intraclass_correlation(ups_R: NDArray[np.float64], weight_R: NDArray[np.floa
 
 
 def find_verdicts(cosine_E: NDArray[np.float32], neighbours: ExemplarIndex) -> tuple[list[int], list[int]]:
-    """The latest verdicts on this question: (replies they ask for, best first; replies they forbid).
+    """Return the latest verdicts on this question: (replies they ask for, best first; replies they forbid).
 
     A correction of scope question decides about near-duplicates too, unless there is a verdict on the question itself.
     """
@@ -398,7 +406,7 @@ def find_verdicts(cosine_E: NDArray[np.float32], neighbours: ExemplarIndex) -> t
 def find_outvoted(
     cosine_E: NDArray[np.float32], neighbours: ExemplarIndex, evidence_R: NDArray[np.float64]
 ) -> list[int]:
-    """Replies rejected more than liked for almost this question, without evidence for them around it."""
+    """Return replies rejected more than liked for almost this question, without evidence for them around it."""
     similar = np.flatnonzero(cosine_E >= ALIKE)
     votes_R = np.bincount(neighbours.reply_E[similar], weights=neighbours.reward_E[similar], minlength=len(evidence_R))
     return [int(reply) for reply in np.flatnonzero((votes_R < 0) & (evidence_R < BACKED))]

@@ -1,4 +1,4 @@
-"""Which replies a policy may try in place of the best one: those that may well be right, and none where the best one is good.
+"""Selects the replies that a policy may try in place of the best one: those that may well be right, and none where the best one is good.
 
     the best reply is withheld (choice.py)                      -> nothing: when in doubt, ask back
     a correction of almost this question, or ratings near it,
@@ -82,7 +82,7 @@ class SupportCounter:
         self._downs += times * (exemplar.thumb and exemplar.reward < 0)
 
     def count(self, replies: int) -> Support:
-        """The support of this many replies."""
+        """Return the support of this many replies."""
         for reply, ratings in self._ratings.items():
             if reply not in self._confirmed:
                 newest = [ratings[offset] for offset in sorted(ratings)[-NEWEST:]]
@@ -93,7 +93,7 @@ class SupportCounter:
 
 
 def count_confirmed(ratings: list[Exemplar]) -> float:
-    """The confirmed ratings in favour of one reply."""
+    """Return the confirmed ratings in favour of one reply."""
     if not ratings:
         return 0.0
     unit_ND = normalise_rows(stack_features([rating.features for rating in ratings]))
@@ -112,7 +112,7 @@ def find_plausible(
     support: Support | None,
     options: Options,
 ) -> Places:
-    """The replies among which a policy may draw, the best one first, and it alone where nothing else is to be tried."""
+    """Return the replies among which a policy may draw, the best one first, and it alone where nothing else is to be tried."""
     places = find_familiar(scored, options)
     chances_K = estimate_own_chances(scored, places, centres_RD)
     ratings = NearRatings.of(scored, places, neighbours)
@@ -129,14 +129,14 @@ def find_plausible(
 
 
 def find_familiar(scored: ScoredQuestion, options: Options) -> Places:
-    """The best reply, and those about which something is known that is like the question; the best score first."""
+    """Return the best reply, and those about which something is known that is like the question; the best score first."""
     is_familiar_K = scored.familiarity_R[scored.ranked] >= options["abstain_below"]
     is_familiar_K[0] = True
     return np.compress(is_familiar_K, scored.ranked)
 
 
 def estimate_own_chances(scored: ScoredQuestion, places: Places, centres_RD: NDArray[np.int8]) -> Floats:
-    """The chance of each reply by its own likeness, also where one before it has a smaller one."""
+    """Return the chance of each reply by its own likeness, also where one before it has a smaller one."""
     leads_K = scored.scores_R[places] - scored.scores_R[places[0]]
     leads_K[0] = scored.lead
     return to_chances(leads_K, scored.compare(places, centres_RD))
@@ -150,6 +150,7 @@ class NearRatings(NamedTuple):
 
     @classmethod
     def of(cls, scored: ScoredQuestion, places: Places, neighbours: ExemplarIndex) -> Self:
+        """Collect the ratings near a question."""
         signed_E, count = similarity_kernel(scored.cosine_E) * neighbours.reward_E, len(scored.scores_R)
         near = np.flatnonzero(signed_E)
         reply_N, signed_N = neighbours.reply_E[near], signed_E[near]
@@ -158,7 +159,7 @@ class NearRatings(NamedTuple):
         return cls(weight_R[places], signed_R[places])
 
     def correct(self, chances_K: Floats) -> Floats:
-        """The share of thumbs up to be expected: by the chances, and by these ratings."""
+        """Return the share of thumbs up to be expected: by the chances, and by these ratings."""
         liked_K = (self.weight_K + self.signed_K) / 2
         expected_K: Floats = (CHANCE_WEIGHT * chances_K + liked_K) / (CHANCE_WEIGHT + self.weight_K)
         return expected_K
@@ -187,7 +188,7 @@ PRIOR_WEIGHT = 1.0  # ratings that the share of thumbs down everywhere counts as
 def find_optimistic_choice(
     scored: ScoredQuestion, plausible: Places, neighbours: ExemplarIndex, support: Support, optimism: float
 ) -> int:
-    """The reply with the highest bound among the plausible ones."""
+    """Return the reply with the highest bound among the plausible ones."""
     chances_R = scored.shares
     kernel_E = similarity_kernel(scored.cosine_E)
     near = np.flatnonzero(kernel_E)

@@ -1,4 +1,4 @@
-"""How like a question is to what is known about each reply: what the chance of a reply is computed from, and the chance.
+"""The likeness of a question to the known questions of each reply, from which the chance of a reply is computed.
 
     familiarity   cosine to the nearest question, or text, that is known to belong to the reply
     closeness     cosine to the centre of all of them; one that is almost the same question counts by itself
@@ -53,14 +53,14 @@ class Likeness(NamedTuple):
         centres_RD: NDArray[np.int8],
         redirections: Sequence[Redirection],
     ) -> Self:
-        """The likeness to the replies at these places. allowed_R: the replies that may be given, and so be rivals."""
+        """Return the likeness to the replies at these places. allowed_R: the replies that may be given, and so be rivals."""
         familiarity_K = familiarity_R[places]
         closeness_K = find_closeness(unit_D, places, familiarity_K, centres_RD, redirections)
         active_R = mask_superseded(np.where(allowed_R, familiarity_R, -1.0), redirections)
         return cls(familiarity_K, closeness_K, find_rivals(active_R, places))
 
     def after_others(self, places: NDArray[np.intp], familiarity_R: Floats, allowed_R: NDArray[np.bool_]) -> Self:
-        """The same for each reply once those before it were rejected, which then are no rivals."""
+        """Return the same for each reply once those before it were rejected, which then are no rivals."""
         left_R, rivals = np.where(allowed_R, familiarity_R, -1.0), list[float]()
         for place in places:
             left_R[place] = -1.0
@@ -75,7 +75,7 @@ def find_familiarities(
     neighbours: ExemplarIndex,
     redirections: Sequence[Redirection],
 ) -> NDArray[np.float32]:
-    """Cosine [R] to the nearest question, or text, that is known to belong to each reply, or that it took over.
+    """Return cosine [R] to the nearest question, or text, that is known to belong to each reply, or that it took over.
 
     texts_RD: the replies' texts as rows of length 1.
     """
@@ -94,7 +94,7 @@ def find_closeness(
     centres_RD: NDArray[np.int8],
     redirections: Sequence[Redirection],
 ) -> Floats:
-    """Closeness [K]; a reply that took over questions is as close as the one that had them."""
+    """Return closeness [K]; a reply that took over questions is as close as the one that had them."""
     own_K = (normalise_rows(centres_RD[places]) * unit_D).sum(1)  # unlike @, the same whatever K is
     for each in redirections:
         old = normalise_rows(centres_RD[each.old : each.old + 1])[0] @ unit_D
@@ -104,7 +104,7 @@ def find_closeness(
 
 
 def find_rivals(active_R: Floats, places: NDArray[np.intp]) -> Floats:
-    """The greatest number [K] of another reply than each."""
+    """Return the greatest number [K] of another reply than each."""
     best = int(active_R.argmax())
     next_best = np.delete(active_R, best).max(initial=-1.0)
     rival_K: Floats = np.maximum(np.where(places == best, next_best, active_R[best]), LEAST_RIVAL)
@@ -112,14 +112,14 @@ def find_rivals(active_R: Floats, places: NDArray[np.intp]) -> Floats:
 
 
 def mask_superseded(active_R: Floats, redirections: Sequence[Redirection]) -> Floats:
-    """The same without the replies whose questions another one took over."""
+    """Return the same without the replies whose questions another one took over."""
     masked_R = active_R.copy()
     masked_R[[each.old for each in redirections]] = -1.0
     return masked_R
 
 
 def compute_centres(sums_RD: NDArray[np.int64], described_RD: NDArray[np.int8]) -> NDArray[np.int8]:
-    """int8 [R, D]: centres, as features. sums_RD: of the questions that each reply was right for."""
+    """Return int8 [R, D]: centres, as features. sums_RD: of the questions that each reply was right for."""
     total_RD = (sums_RD + described_RD).astype(np.float64)
     return quantise(total_RD / np.maximum(np.linalg.norm(total_RD, axis=1, keepdims=True), 1))
 
@@ -142,7 +142,7 @@ LEAD_SCALE = 40.0  # score units
 
 
 def estimate_chances(scores_K: Floats, lead: float, likeness: Likeness) -> Floats:
-    """The chance of each of K candidates, the best first; a later one is never above an earlier one.
+    """Return the chance of each of K candidates, the best first; a later one is never above an earlier one.
 
     scores_K: their scores, in falling order. lead: of the best over the next one.
     """
@@ -153,7 +153,7 @@ def estimate_chances(scores_K: Floats, lead: float, likeness: Likeness) -> Float
 
 
 def to_chances(leads_K: Floats, likeness: Likeness) -> Floats:
-    """The chance of each of K candidates if it were the best one. leads_K: of each over the next one."""
+    """Return the chance of each of K candidates if it were the best one. leads_K: of each over the next one."""
     known_K = FAMILIARITY * likeness.familiarity_K + CLOSENESS * likeness.closeness_K - RIVAL * likeness.rival_K
     chances_K: Floats = 1 / (1 + np.exp(-known_K - LEAD * np.tanh(leads_K / LEAD_SCALE) - BIAS))
     return chances_K
@@ -193,12 +193,12 @@ class ScoredQuestion:
         return softmax(np.where(self.allowed_R, self.scores_R / SOFTMAX_SCALE, -np.inf))
 
     def compare(self, places: Places, centres_RD: NDArray[np.int8]) -> Likeness:
-        """How like the question is to what is known about some replies."""
+        """Return how like the question is to what is known about some replies."""
         return Likeness.of(self.unit_D, places, self.familiarity_R, self.allowed_R, centres_RD, self.redirections)
 
 
 def measure_lead(scores: NDArray[Any]) -> float:
-    """The lead of the best score over the next one; infinite for a single score."""
+    """Return the lead of the best score over the next one; infinite for a single score."""
     if len(scores) < 2:
         return float("inf")
     next_best, best = np.partition(scores, -2)[-2:]

@@ -1,4 +1,4 @@
-"""What a chat does with a question in another language than its repertoire's: it gives no reply, unless one was taught.
+"""Withholds a reply to a question in another language than the repertoire's, unless one was taught.
 
     question, answer --is_other_language--> the answer, or an abstention
 
@@ -20,7 +20,7 @@ CERTAIN = 0.95  # chance: on the questions for tuning, other languages reached 0
 
 
 def find_other_languages(kind: str, options: Options, instances: Sequence[Any]) -> list[bool]:
-    """Whether each instance is in another language than the model's; no list for a model that does not chat in one."""
+    """Return whether each instance is in another language than the model's; no list for a model that does not chat in one."""
     if not encoder_options(kind, options)["language"]:
         return []
     texts = map(read_text, instances)
@@ -28,14 +28,14 @@ def find_other_languages(kind: str, options: Options, instances: Sequence[Any]) 
 
 
 def withhold_untaught(answers: Sequence[Answer], are_other: Sequence[bool]) -> list[Answer]:
-    """The answers, without replies to questions in other languages. are_other: one per answer, or empty."""
+    """Return the answers, without replies to questions in other languages. are_other: one per answer, or empty."""
     if not any(are_other):
         return list(answers)
     return [withhold(answer) if is_other else answer for answer, is_other in zip(answers, are_other, strict=True)]
 
 
 def withhold(answer: Answer) -> Answer:
-    """The answer to a question in another language: an abstention, unless its best reply suits that language."""
+    """Return the answer to a question in another language: an abstention, unless its best reply suits that language."""
     best = answer.candidates[0] if answer.candidates else None
     if best is None or best.score >= CERTAIN or is_other_language(best.text or ""):
         return answer
@@ -82,7 +82,7 @@ SMALL_WORDS = frozenset(OTHER_WORDS.split()) - frozenset(SHARED_WORDS.split())
 
 
 def is_other_language(text: str) -> bool:
-    """Whether the text is in another language than English."""
+    """Return whether the text is in another language than English."""
     words = ANY_WORD.findall(text[:MOST_CHARS].lower())
     if len(words) == 1:
         return words[0] in SMALL_WORDS - SPELLING.ranks.keys() or is_beyond_latin(words[0])
@@ -91,11 +91,12 @@ def is_other_language(text: str) -> bool:
 
 
 def is_unknown(word: str) -> bool:
+    """Return whether a word in ASCII is no English word that the list knows."""
     return word.isascii() and word not in SMALL_WORDS and word not in SPELLING.ranks
 
 
 def weigh_word(word: str, is_looked_up: bool = True) -> float:
-    """Evidence that a word in lower case is English, above 0, or not, below. is_looked_up: if it is not in the list."""
+    """Return evidence that a word in lower case is English, above 0, or not, below. is_looked_up: if it is not in the list."""
     if not word.isascii():
         return 1.0 if word in BORROWED else -3.0 if is_beyond_latin(word) else -1.0
     rank = SPELLING.ranks.get(word)
@@ -107,4 +108,5 @@ def weigh_word(word: str, is_looked_up: bool = True) -> float:
 
 
 def is_beyond_latin(word: str) -> bool:
+    """Return whether a word has a letter of another script than Latin."""
     return any(ord(letter) >= LATIN_END for letter in word)

@@ -1,4 +1,4 @@
-"""How a ranker chooses among its candidates: the best one, or sometimes another one, to learn about it.
+"""Policies by which a ranker chooses among its candidates: the best one, or sometimes another one, to learn about it.
 
     plausible candidates --chances of each--> draw (Philox of the prediction's key) --> the choice and its propensity
 
@@ -109,19 +109,22 @@ class Policy:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "Policy":
+        """Return the policy that options name."""
         names = ("policy", "epsilon", "gamma", "draws", "optimism", "explore_share")
         return cls(*(options[name] for name in names))
 
     @property
     def is_greedy(self) -> bool:
+        """Whether the best candidate is always chosen."""
         return self.name == "greedy"
 
     @property
     def is_optimistic(self) -> bool:
+        """Whether uncertain candidates get a bonus."""
         return self.name == "optimistic"
 
     def draw_optimistic(self, tried: int, count: int, key: int) -> tuple[int, float]:
-        """The index of the choice among `count` candidates, and its propensity. tried: the optimistic choice.
+        """Return the index of the choice among `count` candidates, and its propensity. tried: the optimistic choice.
 
         Where this is not the best candidate, which comes first, every candidate can be drawn, so that the log says
         something about each (off-policy evaluation).
@@ -133,7 +136,7 @@ class Policy:
         return draw_choice(chances, np.random.Generator(np.random.Philox(key=key)))
 
     def choose(self, rewards_K: Floats, scores_K: Floats, doubts_K: Floats, key: int) -> tuple[int, float]:
-        """The index of the choice and its propensity.
+        """Return the index of the choice and its propensity.
 
         rewards_K: expected rewards in [0, 1]. scores_K, doubts_K: scores and their standard
         deviations. key: the random key, in [0, 2^128).
@@ -153,14 +156,14 @@ class Policy:
 
 
 def draw_choice(chances: Floats, rng: np.random.Generator) -> tuple[int, float]:
-    """An index drawn with these probabilities, and its probability."""
+    """Return an index drawn with these probabilities, and its probability."""
     upto = np.cumsum(chances)
     place = int(np.searchsorted(upto, rng.random() * upto[-1], side="right"))
     return place, float(chances[place])
 
 
 def mix_with_uniform(chances: Floats, epsilon: float) -> Floats:
-    """Probabilities of at least epsilon / K each."""
+    """Return probabilities of at least epsilon / K each."""
     mixed: Floats = (1 - epsilon) * chances + epsilon / len(chances)
     return mixed
 
@@ -173,7 +176,7 @@ def weigh_by_inverse_gap(rewards: Floats, gamma: float) -> Floats:
 
 
 def estimate_win_rates(scores: Floats, doubts: Floats, draws: int, rng: np.random.Generator) -> Floats:
-    """The share of draws in which each candidate is the best.
+    """Return the share of draws in which each candidate is the best.
 
     Given these draws it is the exact probability of the choice that follows.
     """
@@ -183,5 +186,5 @@ def estimate_win_rates(scores: Floats, doubts: Floats, draws: int, rng: np.rando
 
 
 def draw_key(prediction_id: str) -> int:
-    """The random key of a prediction, from its id in the log, so that a replay repeats the draw."""
+    """Return the random key of a prediction, from its id in the log, so that a replay repeats the draw."""
     return int.from_bytes(hashlib.sha256(prediction_id.encode()).digest()[:8], "little")

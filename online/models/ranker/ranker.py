@@ -136,11 +136,13 @@ class Ranker:
         return not self.evicted
 
     def feature_epoch(self) -> str:
+        """Return the name of the features that the model reads."""
         return text_epoch(self.options["encoder"], encoder_options("ranker", self.options)["language"])
 
     # predict
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        """Answer each input; the model does not change."""
         if not self.replies:
             return [Answer(None, (), abstained=True) for _ in inputs]
         return self._chooser().predict(inputs, keys)
@@ -150,7 +152,7 @@ class Ranker:
         return self._chooser().explain(features, given, count)
 
     def _chooser(self) -> ReplyChooser:
-        """What the present sums and exemplars answer with, solved once after each change of them."""
+        """Return what the present sums and exemplars answer with, solved once after each change of them."""
         if not self.answers_by_updates:
             return self._served or self._published()
         if self._served is None:
@@ -160,7 +162,7 @@ class Ranker:
         return self._served
 
     def _published(self) -> ReplyChooser:
-        """The same, solved from the sums alone: what servers answer with, and this process from now on."""
+        """Return the same, solved from the sums alone: what servers answer with, and this process from now on."""
         if self._served is None or not self._is_published:
             described_RD, shrinkage = self._replies_now()[0], self.options["shrinkage"]
             weights = solve_slda(self.statistics, shrinkage, False, described_RD, rounded=True)
@@ -200,6 +202,7 @@ class Ranker:
     # learn
 
     def learn(self, examples: Sequence[Example]) -> None:
+        """Learn the examples in order, all or none of them. Raises BadExample."""
         self.check(examples)
         self._forget_served()
         positives = [example for example in examples if self._apply(example)]
@@ -226,11 +229,11 @@ class Ranker:
         return exemplar.is_summed
 
     def _find_superseded(self, example: Example) -> int:
-        """The index of the reply that a correction supersedes; -1 for none."""
+        """Return the index of the reply that a correction supersedes; -1 for none."""
         return self._find_place(example.superseded) if example.superseded else -1
 
     def _find_place(self, id: str) -> int:
-        """The index of a reply. One that does not exist, or no longer, gets one as a forgotten reply has."""
+        """Return the index of a reply. One that does not exist, or no longer, gets one as a forgotten reply has."""
         place = self.statistics.add_class(id)
         if place == len(self.replies):
             self.replies.append(Reply(id, {}, {}))
@@ -254,6 +257,7 @@ class Ranker:
         self.evicted = True
 
     def unlearn(self, examples: Sequence[Example]) -> None:
+        """Remove the examples from the state."""
         self._forget_served()
         self._index = None
         for example in examples:
@@ -301,6 +305,7 @@ class Ranker:
         self.exemplars_digest = (self.exemplars_digest + times * own) % 2**256
 
     def check(self, examples: Sequence[Example]) -> None:
+        """Raise BadExample for an example that this kind cannot learn."""
         known = {reply.id for reply in self.replies if not reply.is_forgotten}
         for example in examples:
             if len(example.features) != TEXT_WIDTH and example.kind not in ("retire", "restore"):
@@ -315,6 +320,7 @@ class Ranker:
     # state
 
     def fingerprint(self) -> str:
+        """Return a hash of everything that was learned; equal states have equal hashes."""
         seen = hashlib.sha256(self.statistics.digest())
         seen.update(self.exemplars_digest.to_bytes(32, "little"))
         for reply in sorted((reply for reply in self.replies if not reply.is_forgotten), key=lambda reply: reply.id):
@@ -326,16 +332,18 @@ class Ranker:
         """Do nothing: a ranker has no windows."""
 
     def facts(self) -> Mapping[str, float]:
+        """Return the figures of the state that versions show."""
         return {}
 
     def probes(self) -> list[tuple[bytes, str | None]]:
-        """The newest taught questions, each with the reply that the latest verdicts settled on."""
+        """Return the newest taught questions, each with the reply that the latest verdicts settled on."""
         newest = nlargest(4 * PROBES, self.exemplars.taught)  # several may be about the same question
         questions = list(dict.fromkeys(self.exemplars.taught[offset].features for offset in newest))[:PROBES]
         settled = self._chooser().find_settled(questions)
         return [(question, reply) for question, reply in zip(questions, settled, strict=True) if reply is not None]
 
     def state(self, serving_only: bool = False) -> State:
+        """Return the state in parts; with serving_only those that prediction needs."""
         weights = self._published().weights
         meta = pack_json([[reply.id, reply.text] for reply in self.replies])
         solved = {
@@ -360,10 +368,11 @@ class Ranker:
         return parts
 
     def _has_scopes(self) -> bool:
-        """Whether a correction of any scope is known. The tensors about them are left out otherwise."""
+        """Return whether a correction of any scope is known. The tensors about them are left out otherwise."""
         return any(reply.local for reply in self.replies) or any(each.scope for each in self.exemplars.taught.values())
 
     def restore(self, state: State) -> None:
+        """Adopt a state that `state` returned."""
         solved = state["weights"].tensors
         described_RD = solved["described"]
         self.replies = read_served_replies(solved)
@@ -396,7 +405,7 @@ class Ranker:
 
 
 def read_served_replies(solved: Tensors) -> list[Reply]:
-    """The replies of a serving state, each with its present text alone."""
+    """Return the replies of a serving state, each with its present text alone."""
     names = unpack_json(solved["meta"])
     first = solved.get("first_offset", np.zeros(len(names), np.int64)).tolist()
     local = solved.get("local", np.zeros(len(names), np.bool_)).tolist()

@@ -1,4 +1,4 @@
-"""What a ranker keeps of each reply: its wordings, and whether it is retired."""
+"""The state of each reply in a ranker: its wordings, and whether it is retired."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,14 +22,17 @@ class Reply:
 
     @property
     def is_forgotten(self) -> bool:
+        """Whether all its wordings were erased."""
         return not self.wordings
 
     @property
     def text(self) -> str:
+        """The present wording; "" if it was erased."""
         return "" if self.is_forgotten else self.wordings[max(self.wordings)][0]
 
     @property
     def features(self) -> bytes:
+        """The features of the present wording."""
         return bytes(TEXT_WIDTH) if self.is_forgotten else self.wordings[max(self.wordings)][1]
 
     @property
@@ -44,16 +47,18 @@ class Reply:
 
     @property
     def is_active(self) -> bool:
+        """Whether the reply may be given: it is neither erased nor retired."""
         changes = dict.fromkeys(self.wordings, True) | self.changes
         return not self.is_forgotten and changes[max(changes)]
 
     def to_json(self) -> list[Any]:
-        """The reply as JSON; `from_json` is the inverse."""
+        """Return the reply as JSON; `from_json` is the inverse."""
         wordings = [[at, text, features.hex()] for at, (text, features) in self.wordings.items()]
         local = [sorted(self.local)] if self.local else []  # left out otherwise, as before there were scopes
         return [self.id, wordings, list(self.changes.items()), *local]
 
     @classmethod
     def from_json(cls, id: str, wordings: list[Any], changes: list[Any], local: Sequence[int] = ()) -> "Reply":
+        """Return the reply that a state holds."""
         texts = {at: (text, bytes.fromhex(features)) for at, text, features in wordings}
         return cls(id, texts, dict(changes), set(local))

@@ -148,7 +148,7 @@ class Adaptation:
         head.statistics.widen(whole.statistics.width)
 
     def count_missing(self) -> int:
-        """The number of examples until a block is to be judged or a decision about the recent sums is due."""
+        """Return the number of examples until a block is to be judged or a decision about the recent sums is due."""
         missing = NEVER if self.recent is None else self.recent.decides_at - self.recent.count
         if self.contest is not None:
             missing = min(missing, BLOCK - len(self.rows.after(self.contest.judged_until)))
@@ -195,7 +195,7 @@ class Adaptation:
         return self._decide(contest, [*newest, *block], whole)
 
     def _is_better_translation(self, contest: MemoryComparison, translation: Translation, is_as_good: bool) -> bool:
-        """Whether to serve a translation: if it leads, or if it adds to the one that is served."""
+        """Return whether to serve a translation: if it leads, or if it adds to the one that is served."""
         if self.translation is not None and self.since == contest.since:
             return translation != self.translation and is_as_good
         return contest.translated >= max(LEAD, contest.newest, contest.everything)
@@ -224,7 +224,7 @@ class Adaptation:
     def _judge_translation(
         self, changed: Sequence[int], block: Sequence[int], whole: Head
     ) -> tuple[Translation | None, int]:
-        """What the rows since a change say the older classes are now, and how many rows of a block that gets right.
+        """Return what the rows since a change say the older classes are now, and how many rows of a block that gets right.
 
         None if they say that nothing changed, or if rows since the change are no longer held.
         """
@@ -257,12 +257,12 @@ class Adaptation:
             self.contest.begin_again()
 
     def _select_newest(self, offsets: Sequence[int], whole: Head) -> list[int]:
-        """The newest of these offsets, as many as compete."""
+        """Return the newest of these offsets, as many as compete."""
         count = max(LEAST_ROWS, PER_CLASS * len(whole.statistics.classes))
         return list(offsets[-min(count, self.rows.room - BLOCK) :])
 
     def _collect(self, offsets: Sequence[int], whole: Head) -> Head:
-        """A head on the sums of the rows with these offsets."""
+        """Return a head on the sums of the rows with these offsets."""
         head = self._create_head(whole)
         if whole.head == "slda":
             head.decided = replace((self.recent or whole).decided, at_count=0)
@@ -273,7 +273,7 @@ class Adaptation:
 
     @staticmethod
     def _create_head(whole: Head) -> Head:
-        """A head without examples for recent sums.
+        """Return a head without examples for recent sums.
 
         Any head but slda is replaced by `best`: slda answers better after few examples, and held-out rows decide
         later whether it stays.
@@ -282,14 +282,14 @@ class Adaptation:
         return Head(head, whole.projection, whole.shrinkage, whole.priors, whole.statistics.place)
 
     def _read(self, offsets: Sequence[int], whole: Head) -> tuple[Int8s, list[int]]:
-        """The features [N, M] and classes of rows."""
+        """Return the features [N, M] and classes of rows."""
         x_ND, labels = self.rows.read(offsets, whole.statistics.width - whole.start)
         return whole.features(x_ND), [whole.statistics.add_class(label) for label in labels]
 
     def _count_right(
         self, head: Head, offsets: Sequence[int], whole: Head | None, mean_sums: MeanSums | None = None
     ) -> int:
-        """How many rows a head answers rightly that has not learned them. whole: all sums; None if it has not."""
+        """Return how many rows a head answers rightly that has not learned them. whole: all sums; None if it has not."""
         features_NM, classes = self._read(offsets, whole or head)
         others = head.statistics
         if whole is not None:
@@ -317,7 +317,7 @@ class Adaptation:
     # state
 
     def parts(self, whole: Head) -> dict[str, StatePart]:
-        """The rows; and, after an alarm, the comparison and the recent sums."""
+        """Return the rows; and, after an alarm, the comparison and the recent sums."""
         if self.recent is None and self.contest is None:
             return self.rows.parts()
         memory: dict[str, Any] = {"since": self.since, "all_since": self.all_since, "whole": asdict(whole.decided)}

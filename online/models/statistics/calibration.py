@@ -42,10 +42,11 @@ class Holdout:
         return len(self._kept)
 
     def lowest(self, count: int) -> list[Example]:
-        """The `count` examples with the lowest hashes: a fit leaves most of a short log to learn from."""
+        """Return the `count` examples with the lowest hashes: a fit leaves most of a short log to learn from."""
         return [self._kept[key] for key in sorted(self._kept)[:count]]
 
     def add(self, examples: Iterable[Example]) -> None:
+        """Keep a sample of the examples: those with the smallest hashes of their offsets, whatever the order."""
         for key, example in [(hash_offset(example.offset), example) for example in examples]:
             if len(self._kept) < self.capacity or key < self._highest:
                 self._kept[key] = example
@@ -56,36 +57,41 @@ class Holdout:
                 self._highest = max(self._kept)
 
     def remove(self, examples: Iterable[Example]) -> None:
+        """Remove examples that were retracted."""
         for example in examples:
             self._kept.pop(hash_offset(example.offset), None)
         self._highest = max(self._kept, default=-1)
         self.revision = new_revision()
 
     def examples(self) -> list[Example]:
+        """Return the held-out examples by offset."""
         return sorted(self._kept.values(), key=lambda example: example.offset)
 
     def part(self) -> StatePart:
+        """Return the examples as a part of a snapshot."""
         memory = [[e.offset, e.kind, e.features.hex(), e.label, e.reward] for e in self.examples()]
         return StatePart({"examples": pack_json(memory)}, serving=False, revision=self.revision)
 
     def restore(self, part: StatePart) -> None:
+        """Adopt what `part` returned."""
         memory = unpack_json(part.tensors["examples"])
         self.add(Example(o, kind, bytes.fromhex(f), label, reward=r) for o, kind, f, label, r in memory)
 
 
 def hash_offset(offset: int) -> int:
+    """Return a hash that decides whether an example is held out."""
     return int.from_bytes(hashlib.blake2b(offset.to_bytes(8, "little", signed=True), digest_size=8).digest(), "little")
 
 
 def softmax(scores_NC: Floats) -> NDArray[np.float64]:
-    """Softmax over the last axis; a score of -inf has probability 0."""
+    """Return softmax over the last axis; a score of -inf has probability 0."""
     odds: NDArray[np.float64] = np.exp(subtract_best(scores_NC))
     odds /= odds.sum(-1, keepdims=True)
     return odds
 
 
 def subtract_best(scores_NC: Floats) -> NDArray[np.float64]:
-    """Scores minus the best of their row: 0 or less."""
+    """Return scores minus the best of their row: 0 or less."""
     best_N1 = scores_NC.max(-1, keepdims=True)
     if not np.isfinite(best_N1).all():
         best_N1 = np.where(np.isfinite(best_N1), best_N1, 0)
@@ -93,7 +99,7 @@ def subtract_best(scores_NC: Floats) -> NDArray[np.float64]:
 
 
 def fit_temperature(scores_NC: Floats, right_N: NDArray[np.intp], prior: float) -> float:
-    """The t that maximises the likelihood of the held-out truth under softmax(scores / t).
+    """Return the t that maximises the likelihood of the held-out truth under softmax(scores / t).
 
     Drawn toward `prior`, which decides when there are few examples. right_N: the right class of each,
     or -1 for none of them (these are left out).
@@ -134,7 +140,7 @@ class Confidence:
         return believed
 
     def _inputs(self, chance_N: Floats, familiarity_N: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The log-odds and the standardised familiarity."""
+        """Return the log-odds and the standardised familiarity."""
         odds_N = np.log(chance_N + 1e-9) - np.log1p(1e-9 - np.minimum(chance_N, 1.0))
         return limit(odds_N, 12), limit((familiarity_N - self.centre) / self.spread, 12)
 
@@ -152,14 +158,14 @@ class Confidence:
 
 
 def limit(values_N: Floats, most: float) -> NDArray[np.float64]:
-    """Values within [-most, most]; several times as fast for few values as np.clip."""
+    """Return values within [-most, most]; several times as fast for few values as np.clip."""
     return np.asarray(np.minimum(np.maximum(values_N, -most), most), np.float64)
 
 
 def fit_logistic_regression(
     x_NK: NDArray[np.float64], right_N: NDArray[np.bool_], prior_K: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Weights [K], drawn toward `prior_K` by a penalty of half their squared distance.
+    """Return weights [K], drawn toward `prior_K` by a penalty of half their squared distance.
 
     Newton's method with step halving, because full steps diverge if right and wrong are separable.
     """

@@ -57,7 +57,7 @@ def square_means(counts: Any, sums_CD: Integers | Floats, rounded: bool) -> Floa
 
 
 def compute_diagonal(within_D: Floats, squares: int, count: int, shrinkage: float, rounded: bool) -> Floats:
-    """What is added to the diagonal of W. within_D: the latter; squares: the sum of the Gram matrix's diagonal."""
+    """Return what is added to the diagonal of W. within_D: the latter; squares: the sum of the Gram matrix's diagonal."""
     width, total = max(len(within_D), 1), max(count, 1)
     floor = FLOOR_RATIO * squares / width + total  # one quantum each: nothing divides by zero
     target_D = np.maximum(within_D, np.floor(floor) if rounded else floor)
@@ -72,7 +72,7 @@ def compute_diagonal(within_D: Floats, squares: int, count: int, shrinkage: floa
 
 
 def round_bits(values: Floats) -> Floats:
-    """Positive numbers, rounded to three significant bits."""
+    """Return positive numbers, rounded to three significant bits."""
     bits = values.view(np.int64) + (1 << (DROPPED_BITS - 1))
     return (bits >> DROPPED_BITS << DROPPED_BITS).view(np.float64)
 
@@ -84,7 +84,7 @@ def compute_means(
     mean_sums_CD: Integers,
     described: NDArray[np.int8] | None,
 ) -> tuple[Floats, Floats]:
-    """The weights [C] and means [C, D] of some classes, with their texts and away from their negatives.
+    """Return the weights [C] and means [C, D] of some classes, with their texts and away from their negatives.
 
     counts [2, C], sums [2, C, D]: positive and negative. mean_counts_C, mean_sums_CD: the positives that count.
     """

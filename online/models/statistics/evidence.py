@@ -60,10 +60,11 @@ class Ridge:
 
     @property
     def count(self) -> int:
+        """The number of examples."""
         return int(self.scalars[0])
 
     def predict(self, x_BD: NDArray[np.int8]) -> tuple[Floats, Floats]:
-        """Means and standard deviations, [B]. Features newer than the weights are left out."""
+        """Return means and standard deviations, [B]. Features newer than the weights are left out."""
         count, intercept, noise, _ = self.scalars
         away_BD = x_BD[:, : len(self.mean)] - self.mean
         leverage_B = ((away_BD @ self.spread) ** 2).sum(1)
@@ -97,6 +98,7 @@ class UpdatedRidge:
 
     @property
     def count(self) -> int:
+        """The number of examples."""
         return int(self._total)
 
     def _choose(self) -> None:
@@ -138,7 +140,7 @@ class UpdatedRidge:
         self._terms += 1
 
     def predict(self, x_BD: NDArray[np.int8]) -> tuple[Floats, Floats]:
-        """Means and standard deviations, [B]. Features newer than the weights are left out."""
+        """Return means and standard deviations, [B]. Features newer than the weights are left out."""
         mean_D = self._per_example[2:]
         away_BD = (x_BD[:, : len(mean_D)] - mean_D) @ self._turn_DD
         leverage_B = (away_BD * away_BD) @ self._diagonal_RD[self.best]
@@ -155,7 +157,7 @@ class UpdatedRidge:
         return weights_D
 
     def publish(self) -> Ridge:
-        """The same as arrays. Only for a regression to which nothing was added since it was solved."""
+        """Return the same as arrays. Only for a regression to which nothing was added since it was solved."""
         assert not self._terms, "a solution that is published is a function of the moments alone"
         ridge = self._ridges_R[self.best]
         return Ridge(
@@ -167,7 +169,7 @@ class UpdatedRidge:
 
 
 def compute_scale(moments: Moments) -> float:
-    """The mean eigenvalue of the scatter matrix, rounded to three significant bits."""
+    """Return the mean eigenvalue of the scatter matrix, rounded to three significant bits."""
     squares_D = moments.diagonal()[2:]
     used = np.count_nonzero(squares_D)  # columns whose examples were all retracted must not count
     trace = float((squares_D - square_means(moments[0, 0], moments[0, 2:], rounded=True)).sum())
@@ -175,7 +177,7 @@ def compute_scale(moments: Moments) -> float:
 
 
 def decompose(scatter_DD: Floats, device: str) -> tuple[Floats, Floats]:
-    """Eigenvalues [D], 0 or more, and eigenvectors [D, D]."""
+    """Return eigenvalues [D], 0 or more, and eigenvectors [D, D]."""
     if device == "cpu":
         s_D, turn_DD = np.linalg.eigh(scatter_DD)
     else:

@@ -78,7 +78,7 @@ class ExactStatistics:
         return every if isinstance(every, np.ndarray) else every.cpu().numpy()
 
     def device_gram(self) -> NDArray[np.int64] | Tensor:
-        """The Gram matrix on its device: a tensor, or an array on the CPU."""
+        """Return the Gram matrix on its device: a tensor, or an array on the CPU."""
         self._fold_waiting()
         return self._present_gram()
 
@@ -89,10 +89,11 @@ class ExactStatistics:
         return self._gram
 
     def index(self, label: str) -> int | None:
+        """Return the index of a class; None if it is unknown."""
         return self._index.get(label)
 
     def add_class(self, label: str) -> int:
-        """The index of a class, which is appended if it is new."""
+        """Return the index of a class, which is appended if it is new."""
         place = self._index.get(label)
         if place is None:
             place = self._index[label] = len(self.classes)
@@ -186,7 +187,7 @@ class ExactStatistics:
             self._add_on_cpu(x_BD[start : start + INT32_ROWS], times)
 
     def _add_on_device(self, x_BD: NDArray[np.int8], times: int) -> int:
-        """The rows that are done. If that is not all, the statistics have moved to the CPU."""
+        """Return the rows that are done. If that is not all, the statistics have moved to the CPU."""
 
         def add(start: int, stop: int) -> None:
             gram = self._present_gram()
@@ -229,7 +230,7 @@ class ExactStatistics:
             block.add_(torch.from_numpy(other.gram).to(self.place), alpha=times)
 
     def block(self, start: int, stop: int | None = None) -> ExactStatistics:
-        """The same sums over the features from `start` to `stop`, as a view."""
+        """Return the same sums over the features from `start` to `stop`, as a view."""
         gram = self.device_gram()[start:stop, start:stop]
         part = ExactStatistics(len(gram), self.place)
         part.classes, part._index = self.classes, self._index
@@ -237,7 +238,7 @@ class ExactStatistics:
         return part
 
     def copy(self) -> ExactStatistics:
-        """Independent sums with the same values."""
+        """Return independent sums with the same values."""
         other = self.block(0)
         gram = self.device_gram()
         other._counts, other._sums = self.counts.copy(), self.sums.copy()
@@ -245,7 +246,7 @@ class ExactStatistics:
         return other
 
     def translated(self, places: Sequence[int]) -> ExactStatistics:
-        """The same examples in other classes. places: for each class, the index of the class that it becomes."""
+        """Return the same examples in other classes. places: for each class, the index of the class that it becomes."""
         other = self.copy()
         other._counts, other._sums = np.zeros_like(self.counts), np.zeros_like(self.sums)
         for old, new in enumerate(places):
@@ -254,13 +255,14 @@ class ExactStatistics:
         return other
 
     def tensors(self) -> dict[str, NDArray[np.int64]]:
-        """Copies of the sums, which later learning does not change."""
+        """Return copies of the sums, which later learning does not change."""
         return {name: getattr(self, name).copy() for name in ("counts", "sums", "gram")}
 
     @classmethod
     def from_tensors(
         cls, classes: Sequence[str], tensors: Mapping[str, NDArray[np.int64]], device: str = "cpu"
     ) -> ExactStatistics:
+        """Return the statistics that tensors hold, on a device."""
         statistics = cls(tensors["gram"].shape[0], device)
         statistics.classes = list(classes)
         statistics._index = {name: place for place, name in enumerate(classes)}
@@ -270,7 +272,7 @@ class ExactStatistics:
         return statistics
 
     def digest(self, columns: Sequence[str] | None = None) -> bytes:
-        """sha256 over the sums, in the order of the names of classes and columns.
+        """Return sha256 over the sums, in the order of the names of classes and columns.
 
         Classes and columns without any example are left out, so that retracting the last example
         of a class leaves the digest of a model that never saw it.
@@ -294,13 +296,13 @@ class ExactStatistics:
 
 
 def to_device(array: NDArray[Any], place: str) -> Tensor:
-    """An array on a device; by way of pinned memory to a GPU, so that the copy runs while this process goes on."""
+    """Return an array on a device; by way of pinned memory to a GPU, so that the copy runs while this process goes on."""
     tensor = torch.from_numpy(array)
     return tensor.pin_memory().to(place, non_blocking=True) if place.startswith("cuda") else tensor.to(place)
 
 
 def class_sums(x_BD: Tensor, classes_B: Tensor, count: int) -> Tensor:
-    """Sums of at most INT32_ROWS int8 rows by class: int32 [C, D], exact in any order of the additions."""
+    """Return sums of at most INT32_ROWS int8 rows by class: int32 [C, D], exact in any order of the additions."""
     total_CD = torch.zeros((count, x_BD.shape[1]), dtype=torch.int32, device=x_BD.device)
     return total_CD.index_add_(0, classes_B, x_BD.to(torch.int32))
 
@@ -327,7 +329,7 @@ def gram_product(x_BD: Tensor) -> Tensor:
 
 @cache
 def multiplies_integers_fast() -> bool:
-    """Whether this processor multiplies int8 faster than float32, measured once, on a small product.
+    """Return whether this processor multiplies int8 faster than float32, measured once, on a small product.
 
     With AVX-512 VNNI it is several times as fast, without it a hundred times as slow. Both are exact, so the choice
     never changes a sum.
@@ -357,7 +359,7 @@ def integer_gram_product(x_BD: Tensor) -> Tensor:
 
 
 def float_gram_product(x_BD: Tensor) -> Tensor:
-    """The same in float32, in chunks that are small enough to be exact; TF32, with ten bits, is not."""
+    """Return the same in float32, in chunks that are small enough to be exact; TF32, with ten bits, is not."""
     torch.backends.cuda.matmul.allow_tf32 = False
     total = torch.zeros(x_BD.shape[1], x_BD.shape[1], dtype=torch.int64, device=x_BD.device)
     for start in range(0, len(x_BD), FLOAT32_ROWS):

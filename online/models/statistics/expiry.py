@@ -37,7 +37,7 @@ class ExpiryBuckets:
         return self.forgot and len(self.buckets[max(self.buckets)]) <= 1 if self.buckets else self.forgot
 
     def examples(self) -> list[Example]:
-        """All examples that count, by offset."""
+        """Return all examples that count, by offset."""
         return [bucket[offset] for _, bucket in sorted(self.buckets.items()) for offset in sorted(bucket)]
 
     def counts(self) -> list[tuple[int, int]]:
@@ -45,11 +45,11 @@ class ExpiryBuckets:
         return [(number, len(bucket)) for number, bucket in sorted(self.buckets.items())]
 
     def select_expired(self, examples: Iterable[Example]) -> list[Example]:
-        """Those of the given examples that were learned and have expired."""
+        """Return those of the given examples that were learned and have expired."""
         return [e for e in examples if self.width and e.offset not in self.buckets.get(e.offset // self.width, {})]
 
     def count_until_new_bucket(self, examples: Sequence[Example]) -> int:
-        """The number of examples up to and including the first that opens a newer bucket."""
+        """Return the number of examples up to and including the first that opens a newer bucket."""
         newest = max(self.buckets, default=-1)
         turns = (n for n, e in zip(count(1), examples, strict=False) if self.width and e.offset // self.width > newest)
         return next(turns, len(examples))
@@ -74,7 +74,7 @@ class ExpiryBuckets:
         return kept
 
     def _bucket(self, example: Example) -> dict[int, Example]:
-        """The bucket of an example, about to be changed."""
+        """Return the bucket of an example, about to be changed."""
         number = example.offset // self.width
         self._parts.pop(number, None)
         return self.buckets.setdefault(number, {})
@@ -84,7 +84,7 @@ class ExpiryBuckets:
         return self.buckets.pop(number).values()
 
     def parts(self) -> dict[str, StatePart]:
-        """One part per bucket; the parts of old buckets never change again."""
+        """Return one part per bucket; the parts of old buckets never change again."""
         for number, bucket in sorted(self.buckets.items()):
             if number not in self._parts:
                 rows = [[e.offset, e.kind, e.features.hex(), e.label, e.reward] for _, e in sorted(bucket.items())]

@@ -49,7 +49,7 @@ class HeadDecision:
 
     @classmethod
     def from_json(cls, memory: dict[str, Any]) -> HeadDecision:
-        """The inverse of `asdict`."""
+        """Return the inverse of `asdict`."""
         fit = memory["confidence"]
         return cls(**{**memory, "confidence": Confidence(**{**fit, "weights": tuple(fit["weights"])})})
 
@@ -80,6 +80,7 @@ class SolvedHead:
     _wide: list[NDArray[np.float64]] = field(default_factory=list, init=False, repr=False, compare=False)  # cache
 
     def judge(self, features_BM: NDArray[np.int8], with_confidence: bool = True) -> Judgement:
+        """Return probabilities [B, C], and the confidence [B] if wanted."""
         scores_BC, t = self.scores(features_BM), self.decided.temperature
         best_B1 = scores_BC.max(1, keepdims=True)
         odds_BC = np.exp(subtract_best(scores_BC) / t)
@@ -92,6 +93,7 @@ class SolvedHead:
         return Judgement(odds_BC, self.decided.confidence(1 / total_B1[:, 0], familiarity_B1[:, 0]))
 
     def scores(self, features_BM: NDArray[np.int8]) -> Floats:
+        """Return the scores [B, C]."""
         known = features_BM[:, self.start : self.start + len(self.weights.matrix)]
         scores_BC: Floats = known.astype(self._matrix.dtype) @ self._matrix + self.weights.bias
         if not self.weights.active.all():
@@ -108,7 +110,7 @@ class SolvedHead:
         return self._wide[0]
 
     def familiarity(self, scores_BC: Floats) -> NDArray[np.float64]:
-        """Familiarity [B], low for inputs unlike everything learned.
+        """Return familiarity [B], low for inputs unlike everything learned.
 
         The evidence of the input under LDA, or the largest output of a ridge head.
         """
@@ -137,7 +139,7 @@ class Head:
         self.statistics.widen(self.start + len(names))
 
     def features(self, x_BD: NDArray[np.int8]) -> NDArray[np.int8]:
-        """Features int8 [B, M] of inputs int8 [B, D]."""
+        """Return features int8 [B, M] of inputs int8 [B, D]."""
         if self.head == "slda":
             return x_BD
         one_B1 = np.full((len(x_BD), 1), ONE, np.int8)
@@ -146,6 +148,7 @@ class Head:
     def add(
         self, features_BM: NDArray[np.int8], classes: Sequence[int], negative: bool = False, times: int = 1
     ) -> None:
+        """Add examples to the sums and to both solvers. times: -1 subtracts."""
         self.statistics.add(features_BM, classes, negative, times)
         self.ridge.add(features_BM, classes, negative, times)
         self.slda.add(features_BM, classes, negative, times)
@@ -187,7 +190,7 @@ class Head:
         return int(HELD_OUT_SHARE * self.count)
 
     def solved(self, weights: LinearWeights) -> SolvedHead:
-        """The present decision with weights that were solved before."""
+        """Return the present decision with weights that were solved before."""
         return SolvedHead(weights, 0 if self.decided.head == "ridge" else self.start, self.decided)
 
     def solve(self, mean_sums: MeanSums | None = None) -> SolvedHead:
@@ -197,7 +200,7 @@ class Head:
         return self.solved(self.slda.solve(self.statistics, mean_sums=mean_sums))
 
     def solve_from_sums(self, mean_sums: MeanSums | None = None) -> SolvedHead:
-        """The weights to publish: those of slda are a function of the sums, whatever was solved before.
+        """Return the weights to publish: those of slda are a function of the sums, whatever was solved before.
 
         Those of a ridge head, whose factorisation takes up to a second, are brought up to date.
         """
@@ -269,7 +272,7 @@ class Head:
 
 
 def log_loss(scores_NC: Floats, classes_N: NDArray[np.intp], temperature: float) -> float:
-    """Mean log loss over held-out examples.
+    """Return mean log loss over held-out examples.
 
     A class that only they contain counts as a chance of 1 in 1,000.
     """

@@ -42,7 +42,7 @@ class SymmetricInverse(Protocol):
         """R A^-1, [C, D]."""
 
     def multiply(self, u_D: Floats) -> Floats:
-        """A^-1 u, [D]."""
+        """Return a^-1 u, [D]."""
 
     def add(self, w_D: Floats, gain: float) -> None:
         """Subtract gain * w w^T from A^-1."""
@@ -56,6 +56,7 @@ class ExplicitInverse:
         self._inverse_DD: Floats | None = None
 
     def solve(self, rows_CD: Floats) -> Floats:
+        """Return A^-1 of each row."""
         if not rows_CD.size:
             return rows_CD.copy()
         if self._factor_DD is not None:
@@ -64,6 +65,7 @@ class ExplicitInverse:
         return solved_DC.T
 
     def multiply(self, u_D: Floats) -> Floats:
+        """Return A^-1 u, [D]."""
         if not len(u_D):
             return u_D
         if self._factor_DD is not None:
@@ -72,6 +74,7 @@ class ExplicitInverse:
         return product_D
 
     def add(self, w_D: Floats, gain: float) -> None:
+        """Update the inverse for a term that was added to A."""
         if len(w_D):
             blas.dsyr(-gain, w_D, lower=1, a=self._inverse_DD, overwrite_a=1)
 
@@ -85,16 +88,19 @@ class FactoredInverse:
         self._gains_T = np.zeros(0)
 
     def solve(self, rows_CD: Floats) -> Floats:
+        """Return A^-1 of each row."""
         rows = torch.from_numpy(np.ascontiguousarray(rows_CD)).to(self._factor_DD.device)
         solved_CD: Floats = torch.cholesky_solve(rows.T, self._factor_DD).T.cpu().numpy()
         low_rank_CD: Floats = ((rows_CD @ self._terms_TD.T) * self._gains_T) @ self._terms_TD
         return solved_CD - low_rank_CD
 
     def multiply(self, u_D: Floats) -> Floats:
+        """Return A^-1 u, [D]."""
         solved_D: Floats = self.solve(u_D[None])[0]
         return solved_D
 
     def add(self, w_D: Floats, gain: float) -> None:
+        """Remember a term that was added to A."""
         self._terms_TD = np.concatenate([self._terms_TD, w_D[None]])
         self._gains_T = np.append(self._gains_T, gain)
 
@@ -141,7 +147,7 @@ def add_diagonal(a_DD: Floats | Tensor, diagonal_D: Floats) -> Floats | Tensor:
 
 
 def invert(a_DD: Floats | Tensor) -> SymmetricInverse:
-    """The inverse of a symmetric positive definite matrix: a tensor, or an array in Fortran's order.
+    """Return the inverse of a symmetric positive definite matrix: a tensor, or an array in Fortran's order.
 
     Only the lower triangle is read. It may be overwritten.
     """
@@ -151,7 +157,7 @@ def invert(a_DD: Floats | Tensor) -> SymmetricInverse:
 
 
 def factorise(a_DD: Floats) -> Floats:
-    """The lower Cholesky factor. `a_DD`, in Fortran's order, is overwritten."""
+    """Return the lower Cholesky factor. `a_DD`, in Fortran's order, is overwritten."""
     factor_DD: Floats = lapack.dpotrf(a_DD, lower=1, overwrite_a=1)[0] if a_DD.size else a_DD
     return factor_DD
 

@@ -46,17 +46,19 @@ class Majority:
         self._answer: Answer | None = None  # to every input, until the next lesson
 
     def feature_epoch(self) -> str:
+        """Return the name of the features that the model reads."""
         return TextEncoder.epoch if self.input == "text" else self.input
 
     # predict
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        """Answer the most frequent class, whatever the input."""
         if self._answer is None:
             self._answer = self._compute_answer()
         return [self._answer] * len(inputs)
 
     def _compute_answer(self) -> Answer:
-        """All known classes, the most frequent first; equally frequent ones in the order of the alphabet."""
+        """Return all known classes, the most frequent first; equally frequent ones in the order of the alphabet."""
         if not self.counts:
             return Answer(None, ())
         balances = sorted(((right - wrong, label) for label, (right, wrong) in self.counts.items()), key=itemgetter(1))
@@ -69,21 +71,25 @@ class Majority:
     # learn
 
     def learn(self, examples: Sequence[Example]) -> None:
+        """Learn the examples in order, all or none of them. Raises BadExample."""
         self.check(examples)
         self._count(examples, 1)
         self.recent = [*self.recent, *(example.features for example in examples)][-PROBES:]
 
     def check(self, examples: Sequence[Example]) -> None:
+        """Raise BadExample for an example that this kind cannot learn."""
         for example in examples:
             check(example, "majority model", self.input, self.options["size"])
 
     def sum_up(self, examples: Sequence[Example]) -> Tensors:
+        """Return the counts of the examples, without learning them."""
         share = Majority(self.options)
         share.learn(examples)
         counts = pack_json(list(share.counts.items()))
         return {"counts": counts, "recent": pack_json([features.hex() for features in share.recent])}
 
     def merge(self, sums: Tensors) -> bool:
+        """Add counts of another process; they always fit."""
         self._answer = None
         for label, (right, wrong) in unpack_json(sums["counts"]):
             counts = self.counts.setdefault(label, [0, 0])
@@ -94,6 +100,7 @@ class Majority:
         return True
 
     def unlearn(self, examples: Sequence[Example]) -> None:
+        """Remove the examples from the state."""
         self._count(examples, -1)
         gone = {example.features for example in examples}
         self.recent = [features for features in self.recent if features not in gone]
@@ -112,15 +119,19 @@ class Majority:
     # state
 
     def fingerprint(self) -> str:
+        """Return a hash of everything that was learned; equal states have equal hashes."""
         return hashlib.sha256(f"{self.feature_epoch()} {sorted(self.counts.items())}".encode()).hexdigest()
 
     def facts(self) -> Mapping[str, float]:
+        """Return the figures of the state that versions show."""
         return {}
 
     def probes(self) -> list[tuple[bytes, str | None]]:
+        """Return inputs that the gate predicts before a version goes live, each with the expected choice or None."""
         return [(features, None) for features in self.recent]
 
     def state(self, serving_only: bool = False) -> State:
+        """Return the state in parts; with serving_only those that prediction needs."""
         parts = {"counts": StatePart({"counts": pack_json(sorted(self.counts.items()))}, serving=True)}
         if not serving_only:
             recent = pack_json([features.hex() for features in self.recent])
@@ -128,6 +139,7 @@ class Majority:
         return parts
 
     def restore(self, state: State) -> None:
+        """Adopt a state that `state` returned."""
         self.counts = {label: list(counts) for label, counts in unpack_json(state["counts"].tensors["counts"])}
         self.recent = []
         if "memory" in state:

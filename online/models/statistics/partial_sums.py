@@ -15,11 +15,11 @@ from online.models.retirement import RetirableModel
 
 
 def has_partial_sums(kind: str, options: Options) -> bool:
-    """Whether several processes can sum the examples of such a model."""
+    """Return whether several processes can sum the examples of such a model."""
     return spec_of(kind).has_partial_sums and "challenger" not in options
 
 
 def as_summing(model: Model) -> SummingModel:
-    """The part of a model that sums examples. The kind of the model must have partial sums."""
+    """Return the part of a model that sums examples. The kind of the model must have partial sums."""
     own: Any = model.model if isinstance(model, RetirableModel) else model
     return cast(SummingModel, own)

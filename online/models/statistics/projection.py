@@ -46,12 +46,12 @@ class Projection:
             self.weights_DM = np.concatenate([self.weights_DM, *(self._row(name)[None] for name in names[known:])])
 
     def _row(self, name: str) -> NDArray[np.float32]:
-        """Weights [M] that are close to normal: sums of twelve five-bit numbers, standard deviation 32."""
+        """Return weights [M] that are close to normal: sums of twelve five-bit numbers, standard deviation 32."""
         drawn = draw_bytes(self.seed, 1 + zlib.crc32(name.encode()), 12 * self.width).reshape(self.width, 12) & 31
         return np.asarray(drawn.sum(1, dtype=np.int64) - 186, np.float32)
 
     def features(self, x_BD: NDArray[np.int8]) -> NDArray[np.int8]:
-        """int8 [B, D] -> int8 [B, M]. D may be less than the number of known columns, never more."""
+        """Return int8 [B, D] -> int8 [B, M]. D may be less than the number of known columns, never more."""
         exact = np.float32 if x_BD.shape[1] <= FLOAT32_COLUMNS else np.float64
         sums_BM = x_BD.astype(exact) @ self.weights_DM[: x_BD.shape[1]].astype(exact, copy=False)
         sums_BM = sums_BM.astype(np.float32, copy=False)  # a later column must not change how this row is rounded

@@ -29,6 +29,7 @@ class RecentRows:
         self._parts: dict[int, StatePart] = {}  # parts of chunks that have not changed since
 
     def add(self, x_BD: NDArray[np.int8], labels: Sequence[str], offsets: Sequence[int]) -> None:
+        """Store the newest rows; the oldest give way."""
         first = max(0, len(offsets) - self.room)
         for row_D, label, offset in zip(x_BD[first:], labels[first:], offsets[first:], strict=True):
             if len(self.offsets) >= self.room and offset < self.offsets[0]:
@@ -41,6 +42,7 @@ class RecentRows:
                 self._remove(self.offsets[0])
 
     def remove(self, offsets: Sequence[int]) -> None:
+        """Remove rows that were retracted."""
         for offset in offsets:
             self._remove(offset)
 
@@ -50,16 +52,16 @@ class RecentRows:
             self._parts.pop(offset // CHUNK, None)
 
     def after(self, offset: int) -> list[int]:
-        """The offsets of the rows after an offset."""
+        """Return the offsets of the rows after an offset."""
         return self.offsets[bisect_right(self.offsets, offset) :]
 
     def read(self, offsets: Sequence[int], width: int) -> tuple[NDArray[np.int8], list[str]]:
-        """Rows int8 [N, D] and their classes."""
+        """Return rows int8 [N, D] and their classes."""
         rows = [pad_row(self._held[offset][1], width) for offset in offsets]
         return np.array(rows, np.int8).reshape(len(rows), width), [self._held[offset][0] for offset in offsets]
 
     def parts(self) -> dict[str, StatePart]:
-        """One part per chunk."""
+        """Return one part per chunk."""
         chunks: dict[int, list[int]] = {}
         for offset in self.offsets:
             chunks.setdefault(offset // CHUNK, []).append(offset)
@@ -76,6 +78,7 @@ class RecentRows:
         return {"rows": rows_ND, "offsets": np.array(offsets, np.int64), "labels": pack_json(labels)}
 
     def restore(self, state: State) -> None:
+        """Adopt a state that `state` returned."""
         self.offsets, self._held, self._parts = [], {}, {}
         self.extend(part.tensors for name, part in state.items() if name.startswith(PREFIX))
 

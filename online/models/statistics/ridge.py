@@ -92,7 +92,7 @@ class RidgeSolver:
 
 
 def compute_strength(squares: int, width: int, ridge_ratio: float) -> float:
-    """The strength of the ridge. squares: the sum of the diagonal of the Gram matrix."""
+    """Return the strength of the ridge. squares: the sum of the diagonal of the Gram matrix."""
     mean = round_bits(np.array([max(squares, 1) / max(width, 1)]))
     return ridge_ratio * float(mean[0]) + 1.0  # 1.0: keeps an empty matrix positive definite
 
@@ -105,7 +105,7 @@ def compute_targets(statistics: ExactStatistics) -> Floats:
 
 
 def regularise(gram: NDArray[np.int64] | Tensor, strength: float) -> Floats | Tensor:
-    """The Gram matrix plus strength * I, in float64."""
+    """Return the Gram matrix plus strength * I, in float64."""
     a_MM = gram.astype(np.float64).T if isinstance(gram, np.ndarray) else gram.to(torch.float64)
     return add_diagonal(a_MM, np.full(len(a_MM), strength))
 

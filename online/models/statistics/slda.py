@@ -110,7 +110,7 @@ class SldaSolver:
         described: NDArray[np.int8] | None = None,
         mean_sums: MeanSums | None = None,
     ) -> LinearWeights:
-        """The weights of the present sums.
+        """Return the weights of the present sums.
 
         described: int8 [C, D], a text per class that counts as one example; the scores then allow for how little
         is known about a class (`allow_for_doubt`). mean_sums: counts [C] and sums [C, D] that the means are
@@ -195,7 +195,7 @@ class SldaSolver:
             self._touched.update(range(classes - more, classes))
 
     def _take_rows(self, sums: SldaSums) -> list[tuple[Floats, float]]:
-        """The terms of W of the rows that wait, from the last to the first, as the sums are those after all of them."""
+        """Return the terms of W of the rows that wait, from the last to the first, as the sums are those after all of them."""
         before: dict[int, tuple[int, Integers]] = {}
         terms = []
         for row_D, place, sign in reversed(self._rows):
@@ -213,7 +213,7 @@ class SldaSolver:
         return terms
 
     def _move_diagonal(self, diagonal_D: Floats) -> list[tuple[Floats, float]]:
-        """The terms of the coordinates whose rounded variances have changed."""
+        """Return the terms of the coordinates whose rounded variances have changed."""
         places = np.flatnonzero(diagonal_D != self._diagonal_D)
         steps = (diagonal_D - self._diagonal_D)[places]
         self._diagonal_D = diagonal_D
@@ -232,7 +232,7 @@ class SldaSolver:
         self._touched = set()
 
     def _is_worn(self, solution: UpdatedSolution, sums: SldaSums) -> bool:
-        """Whether rounding errors have added up, by the residual of the solution for one vector."""
+        """Return whether rounding errors have added up, by the residual of the solution for one vector."""
         if solution.count - self._checked_at < CHECKED_EVERY:
             return False
         self._checked_at = solution.count
@@ -260,20 +260,22 @@ class SldaSums:
         self.total = int(np.add.reduce(self.counts[0]))
 
     def device_gram(self) -> Integers | Tensor:
-        """The Gram matrix, on its device."""
+        """Return the Gram matrix, on its device."""
         return self.statistics.device_gram()[self.start :, self.start :]
 
     def gram(self) -> Integers:
+        """Return the Gram matrix [D, D] of the features without the constant."""
         return self.statistics.gram[self.start :, self.start :]
 
     def means(self, places: slice) -> tuple[Floats, Floats]:
-        """The weights and means of some classes."""
+        """Return the weights and means of some classes."""
         counts_C, sums_CD = self.mean_sums
         described = None if self.described is None else self.described[places]
         return compute_means(self.counts[:, places], self.sums[:, places], counts_C[places], sums_CD[places], described)
 
 
 def unit_vector(width: int, place: int) -> Floats:
+    """Return the unit vector [D] along one axis."""
     vector_D = np.zeros(width)
     vector_D[place] = 1.0
     return vector_D

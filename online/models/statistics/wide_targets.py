@@ -34,7 +34,7 @@ GRID_BITS = 15  # of a quantum that answers are rounded to where numbers are fin
 
 
 def find_limit(target: Column, bands: Sequence[Column]) -> int:
-    """The quanta from the centre beyond which a number counts as this, so that one that is wrong does little harm.
+    """Return the quanta from the centre beyond which a number counts as this, so that one that is wrong does little harm.
 
     bands: further scales, as features read them, in which newer numbers were found.
     """
@@ -70,6 +70,7 @@ class WideSums:
 
     @property
     def is_needed(self) -> bool:
+        """Whether any number lies outside what int64 sums of one limb can hold."""
         return self.by_example is not None and bool(self.by_example.any())
 
     def add(self, limbs_BL: Integers, z_BE: Floats, times: int) -> None:
@@ -79,6 +80,7 @@ class WideSums:
             self.add_sums((limbs.T @ z_BE).astype(np.int64), (limbs.T @ limbs).astype(np.int64), times)
 
     def add_sums(self, by_example: Integers, by_limb: Integers, times: int = 1) -> None:
+        """Add sums, padded to the width of the inputs. times: -1 subtracts."""
         width = by_example.shape[1]
         known = np.zeros((len(WEIGHTS), width), np.int64) if self.by_example is None else self.by_example
         known = np.pad(known, ((0, 0), (0, max(width - known.shape[1], 0))))
@@ -86,7 +88,7 @@ class WideSums:
         self.by_example, self.by_limb = known, self.by_limb + times * by_limb
 
     def join(self, moments: Integers) -> Integers | Floats:
-        """The moments of z with the whole numbers in place of q: in float64 if any number needs a limb."""
+        """Return the moments of z with the whole numbers in place of q: in float64 if any number needs a limb."""
         if self.by_example is None or not self.is_needed:
             return moments
         joined = moments.astype(np.float64)
@@ -105,11 +107,12 @@ class WideSums:
 
     @classmethod
     def from_tensors(cls, tensors: Tensors) -> "WideSums":
+        """Return the sums of a state; empty ones if it has none."""
         if "wide" not in tensors:
             return cls()
         return cls(tensors["wide"].copy(), tensors["wide_squares"].copy())
 
 
 def join_numbers(q_B: Floats, limbs_BL: Integers) -> NDArray[Any]:
-    """The numbers of examples in quanta: integers if none of them needs a limb."""
+    """Return the numbers of examples in quanta: integers if none of them needs a limb."""
     return q_B + limbs_BL @ SCALES_L if limbs_BL.any() else q_B.astype(np.int64)

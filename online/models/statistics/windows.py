@@ -43,6 +43,7 @@ class ClassWindow:
     newest_D: NDArray[np.int64] | None = None  # sum under the fixed window; None after a row or the cut changed
 
     def put(self, offset: int, row: NDArray[np.int8], room: int) -> None:
+        """Store a row, and drop the oldest beyond the room."""
         if offset not in self.rows:
             insort(self.offsets, offset)
         self.rows[offset] = row.copy()
@@ -50,10 +51,12 @@ class ClassWindow:
             del self.rows[self.offsets.pop(0)]
 
     def drop(self, offset: int) -> None:
+        """Remove a row."""
         if self.rows.pop(offset, None) is not None:
             self.offsets.remove(offset)
 
     def since(self, offset: int) -> list[NDArray[np.int8]]:
+        """Return the rows from an offset on."""
         return [self.rows[each] for each in self.offsets[bisect_left(self.offsets, offset) :]]
 
 
@@ -114,7 +117,7 @@ class Windows:
         return 0 if place is None else int(statistics.counts[0, place])
 
     def exhausted(self, statistics: ExactStatistics) -> bool:
-        """Whether a window that loses one more example may need a dropped one."""
+        """Return whether a window that loses one more example may need a dropped one."""
         return any(
             len(held.rows) <= self.window and len(held.rows) < self._count(label, statistics)
             for label, held in self.held.items()
@@ -122,7 +125,7 @@ class Windows:
         )
 
     def compute_mean_sums(self, statistics: ExactStatistics) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """Counts [C] and sums [C, D] that the means use; None stands for all examples.
+        """Return counts [C] and sums [C, D] that the means use; None stands for all examples.
 
         A class without examples since its cut uses all it has.
         """
@@ -145,11 +148,11 @@ class Windows:
         return pad_row(held.newest_D, width)
 
     def count_cuts(self) -> int:
-        """The number of classes that are cut."""
+        """Return the number of classes that are cut."""
         return sum(held.cut > 0 for held in self.held.values())
 
     def without_examples(self) -> Windows:
-        """Windows with the same cuts and no examples."""
+        """Return windows with the same cuts and no examples."""
         copied = Windows(self.window, self.reach)
         copied.held = {label: ClassWindow(cut=held.cut) for label, held in self.held.items() if held.cut}
         return copied
@@ -172,7 +175,7 @@ class Windows:
                 ours.put(offset, row_D, self.room)
 
     def tensors(self, width: int) -> Tensors:
-        """Copies, ordered by class and offset."""
+        """Return copies, ordered by class and offset."""
         used = [(label, held) for label, held in sorted(self.held.items()) if held.rows or held.cut]
         rows = [pad_row(row_D, width) for _, held in used for row_D in held.since(0)]
         before = [pad_row(held.before_D, width) for _, held in used]
@@ -185,6 +188,7 @@ class Windows:
         }
 
     def restore(self, tensors: Tensors) -> None:
+        """Adopt the windows that a state holds."""
         self.held, end = {}, 0
         for place, (label, count, cut, before) in enumerate(unpack_json(tensors["meta"])):
             start, end = end, end + count
@@ -194,12 +198,12 @@ class Windows:
 
 
 def pad_row(row_D: NDArray[T], width: int) -> NDArray[T]:
-    """The row [D] extended with zeros for features that are newer than it."""
+    """Return the row [D] extended with zeros for features that are newer than it."""
     return row_D if len(row_D) == width else np.pad(row_D, (0, width - len(row_D)))
 
 
 def sum_rows(rows: Sequence[NDArray[np.int8]], width: int) -> NDArray[np.int64]:
-    """The sum [D] of rows that may be narrower than D."""
+    """Return the sum [D] of rows that may be narrower than D."""
     total_D: NDArray[np.int64] = (
         np.array([pad_row(row_D, width) for row_D in rows], np.int64).reshape(len(rows), width).sum(0)
     )

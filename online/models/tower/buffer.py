@@ -17,7 +17,7 @@ SLOT, REPLAY = 1, 2  # purposes of draws
 
 
 def draw_numbers(seed: int, purpose: int, offset: int, count: int, round: int = 0) -> NDArray[np.uint64]:
-    """Counter-based random numbers: equal arguments, equal numbers, on every machine."""
+    """Return counter-based random numbers: equal arguments, equal numbers, on every machine."""
     counter = np.array([0, 0, purpose, round], np.uint64)
     return np.random.Philox(key=np.array([seed, offset], np.uint64), counter=counter).random_raw(count)
 
@@ -40,6 +40,7 @@ class Buffer:
 
     @property
     def size(self) -> int:
+        """The number of slots."""
         return len(self.label_N)
 
     def put(self, offset: int, values_D: NDArray[Any], label: int, liked: bool) -> int | None:
@@ -66,7 +67,7 @@ class Buffer:
             self.values_ND = np.pad(self.values_ND, ((0, 0), (0, missing)), constant_values=np.nan)
 
     def draw(self, offset: int, round: int, count: int) -> NDArray[np.int64]:
-        """Slots of `count` rows to replay at `offset`, in the round-th step of a micro-batch."""
+        """Return slots of `count` rows to replay at `offset`, in the round-th step of a micro-batch."""
         numbers = draw_numbers(self.seed, REPLAY, offset, count, round)
         return (numbers % np.uint64(max(self.filled, 1))).astype(np.int64)
 
@@ -80,6 +81,7 @@ class Buffer:
         self.filled = len(kept)
 
     def tensors(self) -> Tensors:
+        """Return the used slots as tensors."""
         used = slice(self.filled)
         counts = np.array([self.seen, self.filled], np.int64)
         rows = {
@@ -92,10 +94,11 @@ class Buffer:
         return {"counts": counts, **{name: tensor.copy() for name, tensor in rows.items()}}
 
     def restore(self, tensors: Tensors) -> None:
+        """Adopt what `tensors` returned."""
         self.seen, self.filled = (int(count) for count in tensors["counts"])
         self.values_ND, self.label_N, self.liked_N = (self._slots(tensors[n]) for n in ("values", "label", "liked"))
         self.offset_N, self.extra_N = (self._slots(tensors[name]) for name in ("offset", "extra"))
 
     def _slots(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """The stored rows, followed by the free slots."""
+        """Return the stored rows, followed by the free slots."""
         return np.pad(rows, [(0, self.size - len(rows))] + [(0, 0)] * (rows.ndim - 1))

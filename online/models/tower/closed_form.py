@@ -62,7 +62,7 @@ class ForwardPass:
         self.views, self.copies = FlatViews(layout, flat_LP), len(flat_LP)
 
     def logits(self, x_BD: Tensor) -> Tensor:
-        """Logits [L, B, C]."""
+        """Return logits [L, B, C]."""
         h = x_BD.expand(self.copies, *x_BD.shape)
         for layer in self.views.layers:
             product = torch.baddbmm(layer.bias, h, layer.weight)
@@ -81,7 +81,7 @@ class MlpPass:
         self.activations: list[Activations] = []
 
     def logits(self, x_BD: Tensor) -> Tensor:
-        """Logits [L, B, C]. Keeps the activations until the next call."""
+        """Return logits [L, B, C]. Keeps the activations until the next call."""
         h = x_BD.expand(len(self.gradient_LP), *x_BD.shape)
         self.activations = []
         for layer in self.views.layers:
@@ -93,7 +93,7 @@ class MlpPass:
         return torch.baddbmm(self.views.head_bias, h, self.views.head_weight)
 
     def differentiate(self, slope_LBC: Tensor) -> Tensor:
-        """The gradient [L, P] from the one of the last logits. The next call overwrites it."""
+        """Return the gradient [L, P] from the one of the last logits. The next call overwrites it."""
         torch.bmm(self.activations[-1].after.transpose(1, 2), slope_LBC, out=self.slopes.head_weight)
         torch.sum(slope_LBC, 1, keepdim=True, out=self.slopes.head_bias)
         slope, weight = slope_LBC, self.views.head_weight
@@ -130,7 +130,7 @@ def log_probabilities(logits_LBC: Tensor, unknown_C: Tensor) -> Tensor:
 
 
 def select_labels(logp_LBC: Tensor, label_B: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The log-probabilities [L, B] of the rows' classes. label_B: of the first B rows."""
+    """Return the log-probabilities [L, B] of the rows' classes. label_B: of the first B rows."""
     found_LB = logp_LBC.numpy()[:, np.arange(len(label_B)), label_B]
     return np.ascontiguousarray(found_LB)  # sums over rows depend on the order in memory
 
@@ -138,7 +138,7 @@ def select_labels(logp_LBC: Tensor, label_B: NDArray[np.int64]) -> NDArray[np.fl
 def loss_gradient(
     logp_LBC: Tensor, unknown_C: Tensor, label_B: NDArray[np.int64], share_B: NDArray[np.float32]
 ) -> Tensor:
-    """The gradient [L, B, C] of the weighted -log p of right classes, all of them known, by the logits."""
+    """Return the gradient [L, B, C] of the weighted -log p of right classes, all of them known, by the logits."""
     slope_LBC = np.zeros(logp_LBC.shape, np.float32)
     slope_LBC[:, np.arange(len(label_B)), label_B] = (
         np.where(select_labels(logp_LBC, label_B) >= LOWEST, -share_B, 0) + 0.0  # autograd has no -0.0 here

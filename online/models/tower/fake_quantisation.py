@@ -57,13 +57,16 @@ class StraightThrough(torch.autograd.Function):
 
     @staticmethod
     def forward(values: Tensor, quantised: Tensor) -> Tensor:
+        """Return the quantised values."""
         return quantised.clone()
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None: ...
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        """Keep nothing for the backward pass."""
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        """Pass the gradient through unchanged."""
         return gradient, None
 
 
@@ -89,7 +92,7 @@ class FakeQuantiser:
         return qat.IntxFakeQuantizer(self._activation_config)
 
     def quantise_weights(self, weight: Tensor, along: int) -> Tensor:
-        """Weights with a scale for each output. along: the dimension of the inputs."""
+        """Return weights with a scale for each output. along: the dimension of the inputs."""
         _, primitives = self._library
         block = [1] * weight.ndim
         block[along] = weight.shape[along]
@@ -107,7 +110,7 @@ class FakeQuantiser:
         return torch.baddbmm(bias_L1H, self.quantise_inputs(h_LBD), self.quantise_weights(weight_LDH, 1))
 
     def prepare(self, module: nn.Module) -> nn.Module:
-        """A copy of a module whose large linear layers multiply in this way, with parameters of the same names."""
+        """Return a copy of a module whose large linear layers multiply in this way, with parameters of the same names."""
         qat, _ = self._library
         prepared = deepcopy(module)
         for name, layer in module.named_modules():
@@ -126,9 +129,10 @@ class WeightQuantiser(nn.Module):
         self._quantiser = quantiser
 
     def forward(self, weight_HD: Tensor) -> Tensor:
+        """Return the quantised weights."""
         return self._quantiser.quantise_weights(weight_HD, 1)
 
 
 def is_large(weight: Tensor) -> bool:
-    """Whether an export of onnx-int8 has whole numbers for a matrix of this shape, which has fewer rows or columns there if some are spare."""
+    """Return whether an export of onnx-int8 has whole numbers for a matrix of this shape, which has fewer rows or columns there if some are spare."""
     return math.prod(weight.shape) >= LEAST_WEIGHTS

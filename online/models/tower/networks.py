@@ -34,10 +34,10 @@ class Network(Protocol):
     shapes: Shapes
 
     def first(self, seed: int) -> Mapping[str, Tensor]:
-        """The initial weights of one copy, the same for the same seed."""
+        """Return the initial weights of one copy, the same for the same seed."""
 
     def forward(self, parameters: Parameters, x_BD: Tensor, quantiser: FakeQuantiser | None = None) -> Tensor:
-        """The representation [L, B, H], from parameters with a leading dimension L, by fake-quantised products if asked."""
+        """Return the representation [L, B, H], from parameters with a leading dimension L, by fake-quantised products if asked."""
 
 
 class Mlp:
@@ -52,6 +52,7 @@ class Mlp:
         self.shapes: Shapes = shapes
 
     def first(self, seed: int) -> Mapping[str, Tensor]:
+        """Return the first weights, which follow from the seed and their names."""
         return {
             name: gaussian(seed, name, shape, math.sqrt(2 / shape[0]))
             if len(shape) > 1
@@ -60,6 +61,7 @@ class Mlp:
         }
 
     def forward(self, parameters: Parameters, x_BD: Tensor, quantiser: FakeQuantiser | None = None) -> Tensor:
+        """Return the representation [L, B, W] of each copy."""
         multiply = torch.baddbmm if quantiser is None else quantiser.multiply
         h = x_BD.expand(len(parameters["0.weight"]), *x_BD.shape)
         for layer, width in enumerate(self.hidden):
@@ -91,9 +93,11 @@ class Module:
             return self.make(self.inputs).eval()  # eval: dropout would draw from the global generator
 
     def first(self, seed: int) -> Mapping[str, Tensor]:
+        """Return the first parameters of the user's module."""
         return {name: parameter.detach() for name, parameter in self._create(seed).named_parameters()}
 
     def forward(self, parameters: Parameters, x_BD: Tensor, quantiser: FakeQuantiser | None = None) -> Tensor:
+        """Return the representation [L, B, W] of each copy."""
         own_of = {name: parameters[name] for name in self.shapes}
         if quantiser is not None:  # copy by copy: the operators of torchao have no rule for vmap
             module = self._prepare(quantiser)
@@ -108,7 +112,7 @@ class Module:
         return vmap(one)(own_of)
 
     def _prepare(self, quantiser: FakeQuantiser) -> nn.Module:
-        """The module with fake-quantised products, made with the first of them."""
+        """Return the module with fake-quantised products, made with the first of them."""
         if self._prepared is None:
             self._prepared = quantiser.prepare(self.module)
         return self._prepared
@@ -129,6 +133,7 @@ class Cnn(nn.Module):
         self.last, self.last_norm = nn.Linear(32 * (height // 4) * (image_width // 4), width), nn.LayerNorm(width)
 
     def forward(self, x_BD: Tensor) -> Tensor:
+        """Return the representation [B, W] of images."""
         x = x_BD.reshape(-1, *self.image)
         x = max_pool2d(self.first_norm(self.first(x)).relu(), 2)
         x = max_pool2d(self.second_norm(self.second(x)).relu(), 2)
@@ -164,7 +169,7 @@ def import_factory(name: str) -> Callable[[int], nn.Module]:
 
 
 def gaussian(seed: int, name: str, shape: Sequence[int], deviation: float) -> Tensor:
-    """Normally distributed numbers that depend on the arguments alone."""
+    """Return normally distributed numbers that depend on the arguments alone."""
     rng = np.random.Generator(np.random.Philox(key=np.array([seed, zlib.crc32(name.encode())], np.uint64)))
     drawn: Any = rng.normal(0, deviation, tuple(shape)).astype(np.float32)
     return torch.from_numpy(drawn)

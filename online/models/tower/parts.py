@@ -25,10 +25,10 @@ class Engine(Protocol):
     """What runs a stack's network forward and backward: the stack itself, or several ranks with one each."""
 
     def logits(self, x_BD: Tensor) -> Tensor:
-        """Logits [L, B, C] that can be differentiated."""
+        """Return logits [L, B, C] that can be differentiated."""
 
     def average_logits(self, x_BD: Tensor) -> Tensor:
-        """Logits [L, B, C] of the averages, without a graph."""
+        """Return logits [L, B, C] of the averages, without a graph."""
 
     def differentiate(self, losses: Sequence[Tensor]) -> list[Tensor]:
         """d loss / d parameters [L, P] for each loss of the last logits; of a stack that is split, this rank's pieces."""
@@ -84,25 +84,26 @@ class Ranks(Protocol[AnyStack]):
     holds_all: bool
 
     @property
-    def is_lost(self) -> bool: ...
+    def is_lost(self) -> bool:
+        """Whether another rank was lost, and something with it."""
 
     def create(self, layout: ParameterLayout, learning: LearningOptions, device: torch.device) -> AnyStack:
-        """The stack before its first lesson."""
+        """Return the stack before its first lesson."""
 
     def sum_parts(self, stack: AnyStack, step: CutStep) -> PartResult:
-        """The sum over all parts."""
+        """Return the sum over all parts."""
 
     def descend(self, stack: AnyStack, gradients: list[Tensor], strategy: Strategy) -> None:
         """Take the step that the strategy makes of the gradients of its losses."""
 
     def grow(self, stack: AnyStack, layout: ParameterLayout, strategy: Strategy) -> AnyStack:
-        """The same copies in a larger layout."""
+        """Return the same copies in a larger layout."""
 
     def pick_copy(self, stack: AnyStack, choice: int) -> FlatCopy:
-        """One of the averages or, after all of them, of the copies."""
+        """Return one of the averages or, after all of them, of the copies."""
 
     def tensors(self, stack: AnyStack) -> Tensors:
-        """The tensors of the whole stack."""
+        """Return the tensors of the whole stack."""
 
     def leave(self) -> None:
         """Leave the others, who notice at once."""
@@ -119,37 +120,44 @@ class SingleProcessEngine:
         self.precision = precision
 
     def create(self, layout: ParameterLayout, learning: LearningOptions, device: torch.device) -> Stack:
+        """Create a stack on one device."""
         return Stack(layout, learning, device)
 
     def sum_parts(self, stack: Stack, step: CutStep) -> PartResult:
+        """Differentiate the parts one after the other, and add them."""
         return add_results(step.learn(part, stack).rounded(self.precision) for part in range(step.count))
 
     def descend(self, stack: Stack, gradients: list[Tensor], strategy: Strategy) -> None:
+        """Take a step on the joined gradient."""
         stack.descend(strategy.join_gradients(gradients, stack))
 
     def grow(self, stack: Stack, layout: ParameterLayout, strategy: Strategy) -> Stack:
+        """Return a stack with room for more classes, and the same parameters."""
         more = stack.grown(layout)
         strategy.grown(stack, more)
         return more
 
     def pick_copy(self, stack: Stack, choice: int) -> FlatCopy:
+        """Return one copy, in the stack's own memory: it changes with the next step."""
         return stack.rows[choice]  # in the same memory: it changes with the next step
 
     def tensors(self, stack: Stack) -> Tensors:
+        """Return the stack's tensors."""
         return stack.tensors()
 
-    def leave(self) -> None: ...
+    def leave(self) -> None:
+        """Leave the others; there are none here."""
 
 
 def add_results(results: Iterable[PartResult]) -> PartResult:
-    """The sum of the results of consecutive parts, whose fresh rows follow each other."""
+    """Return the sum of the results of consecutive parts, whose fresh rows follow each other."""
     kept: list[Tensor] = []
     *gradients, loss_K = add_in_pairs(list_tensors(result, kept) for result in results)
     return PartResult(gradients, loss_K, torch.cat(kept, 1) if len(kept) > 1 else kept[0] if kept else None)
 
 
 def list_tensors(result: PartResult, kept: list[Tensor]) -> list[Tensor]:
-    """What is added of a result. Its logits are kept."""
+    """Return what is added of a result. Its logits are kept."""
     if result.logits_LFC is not None:
         kept.append(result.logits_LFC)
     return [*result.gradients, result.loss_K]

@@ -24,7 +24,7 @@ class NetworkCopy(Protocol):
     row_1P: Tensor
 
     def logits(self, x_BD: Tensor) -> Tensor:
-        """Logits [B, C]."""
+        """Return logits [B, C]."""
 
 
 class FlatCopy:
@@ -37,7 +37,7 @@ class FlatCopy:
         self._parameters = layout.views(row_1P)
 
     def logits(self, x_BD: Tensor) -> Tensor:
-        """Logits [B, C]."""
+        """Return logits [B, C]."""
         if self._forward is not None:
             return self._forward.logits(x_BD)[0]
         return self.layout.served_logits(self._parameters, x_BD)[0]
@@ -61,6 +61,6 @@ class PublishedCopy:
 
 
 def make_answer(labels: Sequence[str], order: Sequence[int], chances: Sequence[float]) -> Answer:
-    """An answer. order: class indices, the likeliest first. chances: in that order."""
+    """Return an answer. order: class indices, the likeliest first. chances: in that order."""
     candidates = build_candidates([labels[place] for place in order], chances)
     return Answer(candidates[0].id, candidates, candidates[0].score)

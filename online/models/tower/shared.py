@@ -9,11 +9,11 @@ from online.models.tower.tower import Tower
 
 
 def learns_in_parts(kind: str, options: Options) -> bool:
-    """Whether several processes can learn such a model together."""
+    """Return whether several processes can learn such a model together."""
     return spec_of(kind).has_parts and "challenger" not in options and options.get("accumulate", 1) > 1
 
 
 def as_tower(model: Model) -> Tower:
-    """The tower that a model is or wraps. Its kind must have parts."""
+    """Return the tower that a model is or wraps. Its kind must have parts."""
     own: Any = model.model if isinstance(model, RetirableModel) else model
     return cast(Tower, own)

@@ -72,12 +72,12 @@ class Stack:
         return ForwardPass(self.layout, self.average_LP)
 
     def logits(self, x_BD: Tensor) -> Tensor:
-        """Logits [L, B, C] that can be differentiated."""
+        """Return logits [L, B, C] that can be differentiated."""
         return self.layout.logits(self.layout.views(self._leaf_LP), x_BD)
 
     @torch.no_grad()
     def average_logits(self, x_BD: Tensor) -> Tensor:
-        """The logits [L, B, C] of the averages, without a graph."""
+        """Return the logits [L, B, C] of the averages, without a graph."""
         return self.layout.logits(self.layout.views(self.average_LP), x_BD)
 
     def differentiate(self, losses: Sequence[Tensor]) -> list[Tensor]:
@@ -118,7 +118,7 @@ class Stack:
         return [FlatCopy(self.layout, row_P[None]) for flat in (self.average_LP, self.parameters_LP) for row_P in flat]
 
     def grown(self, layout: ParameterLayout) -> "Stack":
-        """The same copies, with their moments, in a larger layout."""
+        """Return the same copies, with their moments, in a larger layout."""
         more = Stack(layout, self.learning, self.device)
         more.steps = self.steps
         for name in FLAT:
@@ -126,9 +126,11 @@ class Stack:
         return more
 
     def tensors(self) -> Tensors:
+        """Return the parameters, moments, averages and the number of steps."""
         return {name: to_array(getattr(self, name)) for name in (*FLAT, "steps")}
 
     def restore(self, tensors: Tensors) -> None:
+        """Adopt what `tensors` returned, in place."""
         with torch.no_grad():
             for name in (*FLAT, "steps"):
                 own = getattr(self, name)
@@ -136,12 +138,12 @@ class Stack:
 
 
 def to_array(tensor: Tensor) -> NDArray[np.float32]:
-    """A copy of the tensor as an array."""
+    """Return a copy of the tensor as an array."""
     return cast(NDArray[np.float32], tensor.detach().cpu().numpy().copy())
 
 
 def determinism_domain(device: str) -> str:
-    """The conditions under which equal logs give equal bits: build, device and settings."""
+    """Return the conditions under which equal logs give equal bits: build, device and settings."""
     cuda = torch.device(device).type == "cuda"
     facts = [
         f"torch {torch.__version__}",

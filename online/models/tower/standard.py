@@ -50,10 +50,12 @@ class InputScales:
 
     @property
     def width(self) -> int:
+        """The number of columns."""
         return len(self.columns)
 
     @property
     def dtype(self) -> type[np.int8] | type[np.float64]:
+        """The type in which rows are kept."""
         return np.int8 if self.input == "text" else np.float64
 
     def raw(self, inputs: Sequence[bytes]) -> NDArray[Any]:
@@ -70,7 +72,7 @@ class InputScales:
         return values_BD
 
     def observe(self, features: bytes, offset: int) -> NDArray[Any]:
-        """The raw values [D] of one example, after adding its new columns and updating every scale."""
+        """Return the raw values [D] of one example, after adding its new columns and updating every scale."""
         if self.input == "table":
             self._admit(features)
         values_D: NDArray[Any] = self.raw([features])[0]
@@ -98,12 +100,12 @@ class InputScales:
         return [names[place] for place in places]
 
     def _describe_range(self, name: str) -> Column:
-        """The range of a column, as that of a feature: two standard deviations are 64 quanta."""
+        """Return the range of a column, as that of a feature: two standard deviations are 64 quanta."""
         mean, deviation = (float(each[self.columns[name]]) for each in (self.mean, np.sqrt(self.variance)))
         return Column.fit(name, [mean - 2 * deviation, mean, mean + 2 * deviation])
 
     def scaled(self, values_BD: NDArray[Any], width: int) -> NDArray[np.float32]:
-        """Standardised values, float32 [B, W]; columns past D are zeros."""
+        """Return standardised values, float32 [B, W]; columns past D are zeros."""
         out = np.zeros((len(values_BD), width), np.float32)
         if self.input == "text":
             out[:, : self.width] = values_BD / TEXT_DEVIATION
@@ -144,12 +146,13 @@ class InputScales:
         self.variance = np.append(self.variance, new if numeric else new + 1)  # a category is 1 if present, else 0
 
     def _column(self, name: str) -> str:
-        """The column of a name: its own, or past the limit a shared one."""
+        """Return the column of a name: its own, or past the limit a shared one."""
         if name in self.columns or len(self.columns) < self.limit - OVERFLOW_COLUMNS:
             return name
         return f"overflow-{zlib.crc32(name.encode()) % OVERFLOW_COLUMNS}="
 
     def tensors(self) -> Tensors:
+        """Return the running estimates as tensors."""
         return {
             "columns": pack_json(list(self.columns) if self.input == "table" else []),
             "numeric": self.numeric,
@@ -159,7 +162,7 @@ class InputScales:
         }
 
     def memory(self) -> dict[str, Any]:
-        """The ranges of its columns as JSON. What they decided is in the estimates."""
+        """Return the ranges of its columns as JSON. What they decided is in the estimates."""
         columns = [column.entry for column in self.ranges.columns]
         return {"columns": columns, "watch": self.watch.memory()} if columns else {}
 
@@ -170,6 +173,7 @@ class InputScales:
         self.watch.restore(memory.get("watch", {}))
 
     def restore(self, tensors: Tensors) -> None:
+        """Adopt what `tensors` returned."""
         if self.input == "table":
             self.columns = {name: place for place, name in enumerate(unpack_json(tensors["columns"]))}
         self.numeric, self.variance = tensors["numeric"], tensors["variance"]

@@ -46,6 +46,7 @@ class StepRows:
 
     @property
     def fresh(self) -> int:
+        """The number of fresh rows."""
         return self.sections[0]
 
     def cut(self, part: int, count: int) -> "StepRows":
@@ -68,7 +69,7 @@ class StepRows:
 
 
 def select_rows(start: int, length: int, part: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The places of a part's rows of one section, and whether each belongs to the part or only fills its shape."""
+    """Return the places of a part's rows of one section, and whether each belongs to the part or only fills its shape."""
     size = -(-length // count)
     index = np.arange(part * size, (part + 1) * size)
     return start + index % max(length, 1), index < length

@@ -1,4 +1,4 @@
-"""How a tower avoids forgetting: what it replays beside the fresh examples, and what it penalises.
+"""Strategies against forgetting: what is replayed beside the fresh examples, and what is penalised.
 
     naive    nothing                                        er      replayed rows count like fresh ones
     er_ace   fresh rows compete only with recent classes    derpp   replayed rows also keep their former logits
@@ -51,7 +51,7 @@ class TrainingStep:
     kept_BLC: Tensor | None = None
 
     def losses(self, rows: slice = slice(None), allowed: Tensor | None = None) -> Tensor:
-        """Weighted losses [L, B] of some rows; their sum is a mean over the fresh rows plus one per draw."""
+        """Return weighted losses [L, B] of some rows; their sum is a mean over the fresh rows plus one per draw."""
         answers = self.known_C if allowed is None else allowed
         found = compute_losses(self.logits_LBC[:, rows], self.label_B[rows], self.liked_B[rows], answers)
         return found * self.share_B[rows]
@@ -70,10 +70,10 @@ class Strategy(Protocol):
     is_plain: bool
 
     def loss_terms(self, step: TrainingStep) -> tuple[Tensor, ...]:
-        """The losses whose gradients `join_gradients` needs: scalars, each a sum over the rows of a part of a step."""
+        """Return the losses whose gradients `join_gradients` needs: scalars, each a sum over the rows of a part of a step."""
 
     def join_gradients(self, gradients: Sequence[Tensor], stack: Stack) -> Tensor:
-        """The gradient [L, P] of a step, from those of its losses, each summed over all parts. May overwrite them."""
+        """Return the gradient [L, P] of a step, from those of its losses, each summed over all parts. May overwrite them."""
 
     def learned(self, stack: Stack, examples: int) -> None:
         """Note that a micro-batch of `examples` was learned."""
@@ -81,13 +81,15 @@ class Strategy(Protocol):
     def grown(self, before: Stack, after: Stack) -> None:
         """Follow a stack that grew for more classes or columns."""
 
-    def tensors(self) -> Tensors: ...
+    def tensors(self) -> Tensors:
+        """Return what must survive a restart."""
 
-    def restore(self, tensors: Tensors, device: torch.device) -> None: ...
+    def restore(self, tensors: Tensors, device: torch.device) -> None:
+        """Adopt what `tensors` returned."""
 
 
 def compute_losses(logits_LBC: Tensor, label_B: Tensor, liked_B: Tensor, allowed: Tensor) -> Tensor:
-    """Losses [L, B]: -log p of a right class, -log(1 - p) of a wrong one.
+    """Return losses [L, B]: -log p of a right class, -log(1 - p) of a wrong one.
 
     allowed [C] or [B, C]: the classes that compete. If none does yet, a wrong class has no loss.
     """
@@ -97,6 +99,8 @@ def compute_losses(logits_LBC: Tensor, label_B: Tensor, liked_B: Tensor, allowed
 
 
 class FineTuning:
+    """No defence against forgetting: each step learns its fresh rows only."""
+
     draws = 0
     loss_count = 1
     keeps_logits = False
@@ -106,19 +110,25 @@ class FineTuning:
         self.strength = strength
 
     def loss_terms(self, step: TrainingStep) -> tuple[Tensor, ...]:
+        """Return the losses, each of which is differentiated by itself."""
         return (step.losses().sum(),)
 
     def join_gradients(self, gradients: Sequence[Tensor], stack: Stack) -> Tensor:
+        """Return one gradient for the step, from those of the losses."""
         return gradients[0]
 
-    def learned(self, stack: Stack, examples: int) -> None: ...
+    def learned(self, stack: Stack, examples: int) -> None:
+        """Note that a step was taken."""
 
-    def grown(self, before: Stack, after: Stack) -> None: ...
+    def grown(self, before: Stack, after: Stack) -> None:
+        """Adapt what the strategy keeps to a stack with more classes."""
 
     def tensors(self) -> Tensors:
+        """Return what must survive a restart: nothing."""
         return {}
 
-    def restore(self, tensors: Tensors, device: torch.device) -> None: ...
+    def restore(self, tensors: Tensors, device: torch.device) -> None:
+        """Adopt what `tensors` returned."""
 
 
 class ExperienceReplay(FineTuning):
@@ -134,6 +144,7 @@ class AsymmetricReplay(FineTuning):
     draws = 1
 
     def loss_terms(self, step: TrainingStep) -> tuple[Tensor, ...]:
+        """Return the loss; fresh rows compete only with classes among the last examples."""
         own_BC = one_hot(step.label_B, len(step.known_C)).bool() & step.liked_B.unsqueeze(1)
         allowed_BC = step.known_C.expand_as(own_BC).clone()
         fresh = slice(step.fresh)
@@ -148,6 +159,7 @@ class DarkReplay(FineTuning):
     keeps_logits = True
 
     def loss_terms(self, step: TrainingStep) -> tuple[Tensor, ...]:
+        """Return the loss, with the distance of replayed rows to their logits of then."""
         assert step.kept_BLC is not None
         draw = (len(step.label_B) - step.fresh) // 2
         dark, labelled = slice(step.fresh, step.fresh + draw), slice(step.fresh + draw, None)
@@ -167,6 +179,7 @@ class ConsolidatingStrategy(FineTuning):
         self.examples = 0
 
     def learned(self, stack: Stack, examples: int) -> None:
+        """Count the examples, and take a new reference copy when it is due."""
         due = self.examples // CONSOLIDATE_EVERY < (self.examples + examples) // CONSOLIDATE_EVERY
         self.examples += examples
         if due:
@@ -177,14 +190,16 @@ class ConsolidatingStrategy(FineTuning):
         raise NotImplementedError
 
     def held(self) -> Mapping[str, Tensor | None]:
-        """The reference tensors by name; None before the first consolidation."""
+        """Return the reference tensors by name; None before the first consolidation."""
         raise NotImplementedError
 
     def tensors(self) -> Tensors:
+        """Return the reference copy and the count."""
         found = {name: to_array(tensor) for name, tensor in self.held().items() if tensor is not None}
         return {**found, "examples": np.array([self.examples])}
 
     def restore(self, tensors: Tensors, device: torch.device) -> None:
+        """Adopt what `tensors` returned."""
         self.examples = int(tensors["examples"][0])
         for name in self.held():
             setattr(self, name, torch.tensor(tensors[name], device=device) if name in tensors else None)
@@ -200,9 +215,11 @@ class ElasticWeights(ConsolidatingStrategy):
         self.anchor_LP: Tensor | None = None
 
     def held(self) -> Mapping[str, Tensor | None]:
+        """Return the tensors that the strategy keeps."""
         return {"seen_LP": self.seen_LP, "fisher_LP": self.fisher_LP, "anchor_LP": self.anchor_LP}
 
     def join_gradients(self, gradients: Sequence[Tensor], stack: Stack) -> Tensor:
+        """Add the pull of the anchor, weighted by the Fisher information."""
         gradient_LP = gradients[0]
         square_LP = gradient_LP.square() / CONSOLIDATE_EVERY
         self.seen_LP = square_LP if self.seen_LP is None else self.seen_LP.add_(square_LP)
@@ -212,6 +229,7 @@ class ElasticWeights(ConsolidatingStrategy):
         return gradient_LP
 
     def consolidate(self, stack: Stack) -> None:
+        """Take the present parameters as the anchor."""
         assert self.seen_LP is not None
         self.fisher_LP = self.seen_LP if self.fisher_LP is None else FADING * self.fisher_LP + self.seen_LP
         self.seen_LP, self.anchor_LP = None, stack.parameters_LP.clone()
@@ -234,9 +252,11 @@ class Distillation(ConsolidatingStrategy):
         self.known_C: Tensor | None = None
 
     def held(self) -> Mapping[str, Tensor | None]:
+        """Return the tensors that the strategy keeps."""
         return {"teacher_LP": self.teacher_LP, "taught_C": self.taught_C}
 
     def loss_terms(self, step: TrainingStep) -> tuple[Tensor, ...]:
+        """Return the loss, with the distance to the teacher's answers."""
         self.known_C = step.known_C
         return (step.losses().sum() + self._distillation_loss(step),)
 
@@ -251,10 +271,12 @@ class Distillation(ConsolidatingStrategy):
         return self.strength * TEMPERATURE**2 * (cross_LB * step.share_B).sum()
 
     def consolidate(self, stack: Stack) -> None:
+        """Take the present parameters as the teacher."""
         assert self.known_C is not None
         self.teacher_LP, self.taught_C = stack.parameters_LP.clone(), self.known_C.nonzero().squeeze(1)
 
     def grown(self, before: Stack, after: Stack) -> None:
+        """Give the teacher room for more classes."""
         if self.teacher_LP is not None:
             self.teacher_LP = before.layout.into_corner(self.teacher_LP, after.layout, after.parameters_LP.clone())
 
@@ -266,10 +288,12 @@ class AveragedEpisodicMemory(FineTuning):
     loss_count = 2
 
     def loss_terms(self, step: TrainingStep) -> tuple[Tensor, ...]:
+        """Return the losses of replayed and of fresh rows separately."""
         losses_LB = step.losses()
         return losses_LB[:, step.fresh :].sum(), losses_LB[:, : step.fresh].sum()
 
     def join_gradients(self, gradients: Sequence[Tensor], stack: Stack) -> Tensor:
+        """Remove from the fresh gradient what would increase the loss of replayed rows."""
         replayed_LP, fresh_LP = gradients
         along_L1 = (fresh_LP * replayed_LP).sum(1, keepdim=True)
         length_L1 = replayed_LP.square().sum(1, keepdim=True).clamp_min(1e-12)

@@ -88,7 +88,7 @@ class Tower:
         self._served: PublishedCopy | None = None
 
     def _layout_for(self, room: int) -> ParameterLayout:
-        """The layout with capacity for `room` classes."""
+        """Return the layout with capacity for `room` classes."""
         return ParameterLayout(self._network(), room, self._quantiser)
 
     def _network(self) -> Network:
@@ -99,11 +99,13 @@ class Tower:
         return create_network(self.options["network"], width, self.options["hidden"], self.options["image"])
 
     def feature_epoch(self) -> str:
+        """Return the name of the features that the model reads."""
         return TextEncoder.epoch if self.options["input"] == "text" else f"{self.options['input']}-as-it-came"
 
     # predict
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        """Answer by the best copy's average."""
         served = self._published()
         if served is None or not inputs:
             return [Answer(None, ()) for _ in inputs]
@@ -125,6 +127,7 @@ class Tower:
     # learn
 
     def learn(self, examples: Sequence[Example]) -> None:
+        """Learn in micro-batches whose bounds follow from offsets; the rest waits."""
         self.check(examples)
         for example in examples:
             group = example.offset // self.options["batch"]
@@ -135,6 +138,7 @@ class Tower:
                 self._step()
 
     def unlearn(self, examples: Sequence[Example]) -> None:
+        """Raise NotImplementedError: a network cannot subtract."""
         raise NotImplementedError("a tower cannot subtract; replay the log instead (subtracts is False)")
 
     def _step(self) -> None:
@@ -162,7 +166,7 @@ class Tower:
         self.recent = [*self.recent, *(example.features for example in examples)][-PROBES:]
 
     def _class(self, example: Example) -> int:
-        """The index of an example's class, which now counts as recent."""
+        """Return the index of an example's class, which now counts as recent."""
         if example.label not in self.labels:
             self.labels.append(example.label)
             missing = power_of_two(len(self.labels), FIRST_ROOM) - len(self.known_C)
@@ -186,14 +190,14 @@ class Tower:
             self.buffer.extra_N = self._grow_logits(self.buffer.extra_N)
 
     def _grow_logits(self, kept: NDArray[Any]) -> NDArray[Any]:
-        """Stored logits [N, L, C] with capacity for the present classes; NaN for those unknown then."""
+        """Return stored logits [N, L, C] with capacity for the present classes; NaN for those unknown then."""
         more = np.full((self.buffer.size, len(SPREAD), len(self.known_C)), np.nan, np.float32)
         if kept.ndim == 3:
             more[:, :, : kept.shape[2]] = kept
         return more
 
     def _draw_rows(self, fresh: FreshRows, round: int) -> StepRows:
-        """The rows of the next step, in a fixed shape: fresh rows up to a batch, then `draws` sets to replay."""
+        """Return the rows of the next step, in a fixed shape: fresh rows up to a batch, then `draws` sets to replay."""
         batch, replay = self.options["batch"], self.options["replay"] * self.trainer.strategy.draws
         fill = np.arange(batch) % len(fresh.label_F)
         slots = self.buffer.draw(fresh.offset, round, replay)
@@ -215,6 +219,7 @@ class Tower:
         self.loss_K = FADING * self.loss_K + (1 - FADING) * loss_K.cpu().numpy().astype(np.float64)
 
     def check(self, examples: Sequence[Example]) -> None:
+        """Raise BadExample for an example that this kind cannot learn."""
         for example in examples:
             rows.check(example, "tower", self.standard.input, self.standard.size)
         labels = {*self.labels, *(example.label for example in (*self.pending, *examples))}
@@ -229,6 +234,7 @@ class Tower:
             self.buffer.forget(None if label is None else self.labels.index(label), since)
 
     def facts(self) -> Mapping[str, float]:
+        """Return the learning rate that is best now, and the losses of all."""
         best = self._best()
         facts = {"learning_rate": self.options["rate"] * SPREAD[best % len(SPREAD)]}
         names = [f"loss_{what}{place}" for what in ("average", "copy") for place in range(len(SPREAD))]
@@ -245,9 +251,11 @@ class Tower:
         return seen.hexdigest()
 
     def probes(self) -> list[tuple[bytes, str | None]]:
+        """Return inputs that the gate predicts before a version goes live, each with the expected choice or None."""
         return [(features, None) for features in self.recent]
 
     def state(self, serving_only: bool = False) -> State:
+        """Return the state in parts; with serving_only those that prediction needs."""
         served = self._published()
         meta = {"labels": self.labels, "inputs": self.layout.network.inputs, "room": len(self.known_C)}
         row_P = to_array(served.copy.row_1P[0]) if served else np.zeros(0, np.float32)
@@ -269,6 +277,7 @@ class Tower:
         return {"pending": pending, "recent": [features.hex() for features in self.recent], "count": self.count}
 
     def restore(self, state: State) -> None:
+        """Adopt a state that `state` returned."""
         solved = state["weights"].tensors
         meta = unpack_json(solved["meta"])
         self.standard.restore(solved)
@@ -282,7 +291,7 @@ class Tower:
             self._recall(state)
 
     def _place(self, row_1P: Tensor) -> FlatCopy | SplitCopy:
-        """A copy of the network that answers, on the devices of this tower."""
+        """Return a copy of the network that answers, on the devices of this tower."""
         if len(self.devices) > 1:
             return SplitCopy(self.layout, row_1P, self.devices)
         return FlatCopy(self.layout, row_1P.to(self.trainer.device) if self.trainer.ranks.holds_all else row_1P)
@@ -301,12 +310,12 @@ class Tower:
 
 
 def power_of_two(needed: int, least: int) -> int:
-    """The smallest power of two that is at least both numbers."""
+    """Return the smallest power of two that is at least both numbers."""
     return max(least, 1 << (needed - 1).bit_length() if needed else 0)
 
 
 def pad_columns(values: NDArray[Any], width: int) -> NDArray[Any]:
-    """Rows [..., D] extended by later columns, which are missing (NaN) in them."""
+    """Return rows [..., D] extended by later columns, which are missing (NaN) in them."""
     missing = width - values.shape[-1]
     if not missing:
         return values

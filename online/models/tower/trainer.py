@@ -67,6 +67,7 @@ class Trainer:
 
     @property
     def is_alone(self) -> bool:
+        """Whether this process learns without others."""
         return not self.ranks.is_shared
 
     def learn_with(self, peers: Peers) -> None:
@@ -137,7 +138,7 @@ class Trainer:
         )
 
     def _learn_simple(self, rows: StepRows, classes: ClassMasks) -> PartResult:
-        """A part of a plain step on right classes, in closed form: the same bits as autograd's."""
+        """Return a part of a plain step on right classes, in closed form: the same bits as autograd's."""
         stack, x, unknown = self.stack, torch.from_numpy(rows.x_BD), torch.from_numpy(~classes.known_C)
         assert isinstance(stack, Stack)
         logp_LBC = log_probabilities(stack.copies.logits(x), unknown)
@@ -163,7 +164,7 @@ class Trainer:
         return PartResult(gradients, find_losses(engine, step), kept)
 
     def prepare_step(self, engine: Engine, rows: StepRows, classes: ClassMasks) -> TrainingStep:
-        """What the strategy reads of a step, or of a part of it."""
+        """Return what the strategy reads of a step, or of a part of it."""
         x = self._tensor(rows.x_BD)
         assert self.stack is not None
         return TrainingStep(
@@ -244,7 +245,7 @@ class Trainer:
         return self.ranks.is_lost
 
     def pick_copy(self, choice: int) -> FlatCopy:
-        """One of the averages or, after all of them, of the copies. Raises LearningLost."""
+        """Return one of the averages or, after all of them, of the copies. Raises LearningLost."""
         copy: FlatCopy = self.ranks.pick_copy(self.stack, choice)
         return copy
 
@@ -253,7 +254,7 @@ class Trainer:
         cast("SplitRanks", self.ranks).help_gather(cast("SplitStack", self.stack), choice)
 
     def tensors(self) -> Tensors:
-        """The tensors of the whole stack; none before the first lesson. Raises LearningLost."""
+        """Return the tensors of the whole stack; none before the first lesson. Raises LearningLost."""
         return {} if self.stack is None and not self.is_lost else self.ranks.tensors(self.stack)
 
     def forget(self) -> None:
@@ -263,6 +264,7 @@ class Trainer:
             self.ranks = SingleProcessEngine(self.precision)
 
     def restore(self, layout: ParameterLayout, tensors: Tensors) -> None:
+        """Create the stack again with the tensors of a state."""
         self.forget()
         self.stack = self._create(layout)
         self.stack.restore(tensors)
@@ -270,7 +272,7 @@ class Trainer:
 
 @torch.no_grad()
 def find_losses(engine: Engine, step: TrainingStep) -> Tensor:
-    """The losses [K] of all averages and copies for the fresh rows, before they are learned."""
+    """Return the losses [K] of all averages and copies for the fresh rows, before they are learned."""
     fresh = slice(step.fresh)
     logits = torch.cat([engine.average_logits(step.x_BD[fresh]), step.logits_LBC[:, fresh]])
     losses_KF = compute_losses(logits, step.label_B[fresh], step.liked_B[fresh], step.known_C).clamp_max(LARGEST_LOSS)

@@ -1,1 +1,1 @@
-"""What lets a regression follow a moving world: recent rows, members with short memories, adaptive intervals."""
+"""The parts of a regression that follow a moving world: recent rows, members with short memories, adaptive intervals."""

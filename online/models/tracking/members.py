@@ -56,7 +56,7 @@ WARM_MEMORIES = (
 
 
 def list_products(numbers: list[int]) -> Places:
-    """Places [2, P] of the features that are multiplied; none if there are too many numbers."""
+    """Return places [2, P] of the features that are multiplied; none if there are too many numbers."""
     if len(numbers) > MOST_NUMBERS:
         return np.zeros((2, 0), np.intp)
     first, second = np.triu_indices(len(numbers), 1)
@@ -65,7 +65,7 @@ def list_products(numbers: list[int]) -> Places:
 
 
 def append_products(z_BE: Floats, products_2P: Places, start: int = 2) -> Floats:
-    """Rows with the products appended. start: index of the first feature."""
+    """Return rows with the products appended. start: index of the first feature."""
     if not products_2P.size:
         return z_BE
     first_BP, second_BP = z_BE[:, products_2P[0] + start], z_BE[:, products_2P[1] + start]
@@ -84,6 +84,7 @@ class MemberSolutions:
     count: float
 
     def leverage(self, x_D: Floats) -> float:
+        """Return x^T A^-1 x of an input, centred."""
         away_D = x_D - self.mean_D
         return float(away_D @ (self.inverse_DD @ away_D))
 
@@ -104,6 +105,7 @@ class Members:
 
     @property
     def count(self) -> int:
+        """The number of members."""
         return 1 + len(self.memories)
 
     def add(self, z_BE: Floats, counted: bool = True) -> None:
@@ -117,6 +119,7 @@ class Members:
             recent_EE += z_BE.T @ z_BE if with_products else gram_EE
 
     def solve(self) -> MemberSolutions:
+        """Solve every member from the weighted moments."""
         count, mean_E, scatter_EE = centre(self.all_EE)
         if count >= self._ridge_due:
             self._ridge, self._ridge_due = float(solve(self.all_EE).scalars[3]), GROWTH * count
@@ -143,7 +146,7 @@ def centre(moments_EE: Floats) -> tuple[float, Floats, Floats]:
 
 
 def correct(weights_D: Floats, recent_EE: Floats, strengths: list[float]) -> tuple[Floats, Floats]:
-    """Weights [S, F] and intercepts [S] for each strength: `weights_D`, and what recent rows say about its errors."""
+    """Return weights [S, F] and intercepts [S] for each strength: `weights_D`, and what recent rows say about its errors."""
     _, mean_E, scatter_EE = centre(recent_EE)
     width, all_D = len(mean_E) - 1, len(weights_D)
     errors_F = scatter_EE[1:, 0] - scatter_EE[1:, 1 : 1 + all_D] @ weights_D

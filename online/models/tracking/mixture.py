@@ -36,6 +36,7 @@ class Mixture:
         self._gain_L = np.concatenate([[0.0], 1 / LENGTHS])
 
     def predict(self, members_K: Floats) -> float:
+        """Return the weighted prediction of the members."""
         return float(np.vdot(self.weights_KL, members_K[:, None] + self.corrections_KL))
 
     def add(self, members_K: Floats, number: float) -> None:

@@ -38,6 +38,7 @@ class IntervalReach:
         return self._sorted[min(place, count - 1)]
 
     def add(self, score: float) -> None:
+        """Adapt to one more interval. score: half-widths to the number."""
         self.outside += STEP * (self.allowed - (score > self.factor))
         self.outside = min(max(self.outside, LOWEST), (1 + self.allowed) / 2)
         self._newest.append(score)
@@ -47,7 +48,7 @@ class IntervalReach:
 
 
 def student_t(level: float, freedom: int) -> float:
-    """The t with P(|T| < t) = level: exact for one and two degrees of freedom, then Fisher's expansion.
+    """Return the t with P(|T| < t) = level: exact for one and two degrees of freedom, then Fisher's expansion.
 
     Abramowitz & Stegun 26.7.5; at a level of 0.9 within 0.3 % from three degrees on.
     """

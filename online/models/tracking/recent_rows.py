@@ -48,13 +48,14 @@ class TrackedRows:
         return in_order
 
     def remove(self, offsets: Sequence[int]) -> None:
+        """Remove rows that were retracted."""
         self._keep(np.flatnonzero(~np.isin(self.offsets_N, np.array(offsets, np.int64))))
 
     def _keep(self, places: NDArray[np.intp] | slice) -> None:
         self.offsets_N, self.x_ND, self.q_N = self.offsets_N[places], self.x_ND[places], self.q_N[places]
 
     def _padded(self, width: int) -> NDArray[np.int8]:
-        """The rows with zeros for features that are newer than they."""
+        """Return the rows with zeros for features that are newer than they."""
         more = width - self.x_ND.shape[1]
         return np.pad(self.x_ND, ((0, 0), (0, more))) if more > 0 else self.x_ND
 
@@ -65,6 +66,7 @@ class TrackedRows:
         return z_NE
 
     def tensors(self, width: int) -> Tensors:
+        """Return the rows as tensors, padded to a width."""
         return {
             "offsets": self.offsets_N.copy(),
             "rows": np.ascontiguousarray(self._padded(width)).copy(),
@@ -72,5 +74,6 @@ class TrackedRows:
         }
 
     def restore(self, tensors: Tensors) -> None:
+        """Adopt what `tensors` returned."""
         self.offsets_N, self.x_ND = tensors["offsets"].copy(), tensors["rows"].copy()
         self.q_N = tensors["quanta"].copy()

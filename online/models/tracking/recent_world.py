@@ -1,4 +1,4 @@
-"""What a regression keeps of its newest examples, and the correction that follows from them.
+"""The newest examples of a regression, and the correction that follows from them.
 
 counted examples --> RecentRows --Tracker, when somebody asks--> Correction
 """
@@ -24,6 +24,7 @@ class RecentWorld:
         self.clear()
 
     def clear(self) -> None:
+        """Forget all rows and the correction."""
         self.rows = TrackedRows(ROOM)
         self._tracker: Tracker | None = None
         self.correction: Correction | None = None
@@ -40,7 +41,7 @@ class RecentWorld:
             self._tracker = None
 
     def is_exhausted(self, count: int) -> bool:
-        """Whether losing one more of `count` examples may require a row that was dropped."""
+        """Return whether losing one more of `count` examples may require a row that was dropped."""
         needed = count - 1 - max(0, find_scan_start(count - 1, warming=False) - BEFORE)
         return len(self.rows) < count and len(self.rows) - 1 < needed
 
@@ -67,7 +68,7 @@ class RecentWorld:
     # state
 
     def serving_tensors(self) -> Tensors:
-        """The present correction, which prediction needs."""
+        """Return the present correction, which prediction needs."""
         if self.correction is None:
             return {}
         parts = self.correction

@@ -33,7 +33,7 @@ LEAST = 16  # scanned rows below which nothing is corrected
 
 
 def find_scan_start(count: int, warming: bool) -> int:
-    """The number of examples, in order of their offsets, before the first one that is scanned."""
+    """Return the number of examples, in order of their offsets, before the first one that is scanned."""
     least, step = (WARM_LEAST, WARM_STEP) if warming else (SCAN_LEAST, SCAN_STEP)
     return max(0, (count - least) // step * step)
 
@@ -51,9 +51,11 @@ class Correction:
 
     @property
     def reach(self) -> float:
+        """The factor on the half-widths of intervals."""
         return float(self.scalars[2])
 
     def apply(self, numbers_B: Floats, x_BD: NDArray[np.int8]) -> Floats:
+        """Return corrected numbers [B]."""
         share, intercept, _ = self.scalars
         known = len(self.weights) - self.products.shape[1]
         x_BF = append_products(x_BD[:, :known].astype(np.float64), self.products, start=0)
@@ -116,7 +118,7 @@ class Tracker:
         self._mixture.add(members_K, number)
 
     def correction(self) -> Correction | None:
-        """None while there are too few examples to say anything."""
+        """Return None while there are too few examples to say anything."""
         if self._solved is None or self.scanned < LEAST:
             return None
         weights_KL, solved = self._mixture.weights_KL, self._solved

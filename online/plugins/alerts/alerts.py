@@ -40,7 +40,7 @@ class Alerts(ServicePart):
         self._outage = OutageLog(log, "the watch for alerts failed")
 
     def background(self, is_primary: bool) -> Iterable[Work]:
-        """The first worker watches and delivers, if there is a webhook."""
+        """Yield the first worker watches and delivers, if there is a webhook."""
         if is_primary and self.endpoints:
             yield self.run()
 
@@ -71,6 +71,7 @@ class Alerts(ServicePart):
 
 
 def list_endpoints(settings: Settings) -> list[Webhook]:
+    """Return the webhooks of the settings."""
     return [Webhook(url.get_secret_value()) for url in settings.part(AlertSettings).alert_webhooks]
 
 

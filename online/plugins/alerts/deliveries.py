@@ -68,6 +68,7 @@ def add_alert(connection: Connection, row: AlertRow, endpoints: Sequence[str]) -
 
 
 def delete_alerts(connection: Connection, ids: Sequence[str]) -> None:
+    """Delete alerts with their deliveries."""
     connection.execute(delete(DELIVERIES).where(DELIVERIES.c.alert_id.in_(ids)))
     connection.execute(delete(ALERTS).where(ALERTS.c.id.in_(ids)))
 
@@ -92,6 +93,7 @@ def claim_delivery(
 
 
 def of_row(row: AlertDeliveryRow) -> tuple[Any, ...]:
+    """Return the conditions that select a delivery."""
     return (DELIVERIES.c.alert_id == row.alert_id, DELIVERIES.c.endpoint == row.endpoint)
 
 
@@ -118,7 +120,7 @@ def load_alerts(connection: Connection, model: str, count: int) -> list[AlertRow
 
 
 def load_deliveries(connection: Connection, endpoint: str) -> dict[str, Any]:
-    """How the deliveries to an endpoint go: how many wait, when the last one arrived, and the last error."""
+    """Return how the deliveries to an endpoint go: how many wait, when the last one arrived, and the last error."""
     mine = DELIVERIES.c.endpoint == endpoint
     waiting = select(func.count()).where(mine, DELIVERIES.c.status == "waiting")
     delivered = select(func.max(DELIVERIES.c.ended_at)).where(mine, DELIVERIES.c.status == "delivered")

@@ -1,4 +1,4 @@
-"""What is sent to a webhook: the body, its signature, and the request.
+"""The message to a webhook: the body, its signature, and the request.
 
 POST URL
 X-Online-Event-Id: 3f2a...          the same when it is sent again
@@ -33,6 +33,7 @@ class Webhook:
 
     @property
     def id(self) -> str:
+        """The digest of its URL."""
         return hashlib.sha256(self.url.encode()).hexdigest()[:12]
 
     @property
@@ -54,6 +55,7 @@ class Attempt:
 
 
 def build_body(id: str, at: str, observation: Observation, public_url: str | None) -> dict[str, Any]:
+    """Return the JSON of an alert, with a link to the page and the text that chat services show."""
     link = build_link(observation.model, public_url)
     subject = observation.model or "The service"
     return {
@@ -69,18 +71,20 @@ def build_body(id: str, at: str, observation: Observation, public_url: str | Non
 
 
 def build_link(model: str, public_url: str | None) -> str | None:
+    """Return the URL of the page that shows an alert; None without a public URL."""
     if public_url is None:
         return None
     return f"{public_url.rstrip('/')}/learning{f'?model={quote(model)}' if model else ''}"
 
 
 def sign(secret: str, timestamp: int, body: bytes) -> str:
-    """The value of the header. The time is signed with the body, so that a receiver can refuse what is old."""
+    """Return the value of the header. The time is signed with the body, so that a receiver can refuse what is old."""
     digest = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256)
     return f"t={timestamp},v1={digest.hexdigest()}"
 
 
 def create_client() -> httpx.AsyncClient:
+    """Create the HTTP client: no redirects, so that a secret goes nowhere else."""
     return httpx.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False)
 
 
@@ -104,6 +108,7 @@ async def send(client: httpx.AsyncClient, endpoint: Webhook, id: str, body: byte
 
 
 async def read_beginning(response: httpx.Response) -> str:
+    """Return the first characters of an answer."""
     received = b""
     async for chunk in response.aiter_bytes(MAX_ANSWER_BYTES):
         received += chunk
@@ -113,10 +118,12 @@ async def read_beginning(response: httpx.Response) -> str:
 
 
 def explain_status(response: httpx.Response) -> str:
+    """Return the reason of a status that is no success."""
     if response.is_redirect:
         return f"status {response.status_code}: redirects are not followed"
     return f"status {response.status_code}"
 
 
 def encode(body: dict[str, Any]) -> bytes:
+    """Return the bytes that are signed and sent."""
     return orjson.dumps(body)

@@ -4,6 +4,8 @@ from online.telemetry import Metrics, MetricsPart
 
 
 class AlertMetrics(MetricsPart):
+    """Counts attempts to deliver alerts."""
+
     def __init__(self, metrics: Metrics) -> None:
         super().__init__(metrics)
         self.deliveries = metrics.counter(

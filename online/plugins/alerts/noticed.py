@@ -1,4 +1,4 @@
-"""What was last noticed of each model and of the service.
+"""The state of each model and of the service that was noticed last.
 
 noticed state --differs, and no other server was faster--> the new state; the alert is added in the same transaction
 """
@@ -29,7 +29,7 @@ ALERT_STATES: Any = AlertStateRow.__table__  # type: ignore[attr-defined]
 
 
 def load_states(connection: Connection) -> dict[tuple[str, str], AlertStateRow]:
-    """What was last noticed, by model and event."""
+    """Return what was last noticed, by model and event."""
     rows = connection.execute(select(ALERT_STATES)).mappings()
     return {(row["model"], row["event"]): AlertStateRow(**row) for row in rows}
 

@@ -1,4 +1,4 @@
-"""What is noticed of a model and of the service, each as a state: another state is news.
+"""Observations of a model and of the service, each as a state: a changed state is worth an alert.
 
 verdict    status, and what needs attention     settled: noticed twice in a row
 quarantine the open one, with a roll back or not
@@ -40,13 +40,14 @@ class Observation:
 
 
 def observe_model(model: str, health: ModelHealth, quarantine: QuarantineRow | None) -> Iterator[Observation]:
+    """Yield the states of a model that are watched."""
     yield observe_verdict(model, health.facts)
     yield observe_quarantine(model, quarantine)
     yield observe_drift(model, health.facts)
 
 
 def observe_verdict(model: str, facts: VerdictInputs) -> Observation:
-    """Whether there is enough feedback to judge is no news. The learner, which runs on one server, is observed there."""
+    """Return whether there is enough feedback to judge is no news. The learner, which runs on one server, is observed there."""
     running = replace(facts, learner="running", learner_reason=None)
     verdict = assess(running)
     attention = sorted(reason.code for reason in verdict.reasons if reason.level == "attention")
@@ -76,6 +77,7 @@ def observe_quarantine(model: str, row: QuarantineRow | None) -> Observation:
 
 
 def observe_drift(model: str, facts: VerdictInputs) -> Observation:
+    """Return whether the drift detectors see a change."""
     drift = facts.drift
     if drift is None:
         return Observation(model, "drift", "drift", "")
@@ -85,6 +87,7 @@ def observe_drift(model: str, facts: VerdictInputs) -> Observation:
 
 
 def observe_learner(learner: LearnerState) -> Observation:
+    """Return whether the learner runs."""
     is_up = learner.state == "running"
     because = f": {learner.reason}" if learner.reason else ""
     sentence = "The learner runs again." if is_up else f"The learner does not run{because}."

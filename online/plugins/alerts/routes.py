@@ -33,6 +33,7 @@ async def list_alerts(model: ModelDep, runtime: RuntimeDep) -> Response:
 
 
 def load_answer(connection: Connection, model: str, runtime: Runtime) -> AlertsAnswer:
+    """Return the alerts of a model and their deliveries."""
     settings = runtime.settings.part(AlertSettings)
     endpoints = [
         EndpointState(endpoint=each.name, **load_deliveries(connection, each.id))
@@ -47,6 +48,7 @@ def load_answer(connection: Connection, model: str, runtime: Runtime) -> AlertsA
 
 
 def describe_alert(row: AlertRow) -> SentAlert:
+    """Return an alert as the API shows it."""
     body = orjson.loads(row.body)
     return SentAlert(**{name: body[name] for name in ("id", "event", "model", "at", "sentence", "figures")})
 

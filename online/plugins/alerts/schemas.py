@@ -18,6 +18,8 @@ class EndpointState(Wire):
 
 
 class SentAlert(Wire):
+    """An alert that was sent, or is being sent."""
+
     id: str
     event: str
     model: str | None = Field(description="Null for the service itself.")
@@ -27,6 +29,8 @@ class SentAlert(Wire):
 
 
 class AlertsAnswer(Wire):
+    """The alerts of a model and of the service, and how their delivery goes."""
+
     endpoints: list[EndpointState]
     is_signed: bool = Field(description="Whether there is an alert_secret.")
     min_interval_s: float
@@ -34,6 +38,8 @@ class AlertsAnswer(Wire):
 
 
 class TestedEndpoint(Wire):
+    """The result of a test of one webhook."""
+
     endpoint: str
     status: int | None = Field(description="Of the HTTP answer; null without one.")
     error: str | None = Field(description="Null if the alert was accepted.")
@@ -42,4 +48,6 @@ class TestedEndpoint(Wire):
 
 
 class AlertTestAnswer(Wire):
+    """The results of a test of all webhooks."""
+
     endpoints: list[TestedEndpoint]

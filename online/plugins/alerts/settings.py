@@ -10,6 +10,8 @@ WEBHOOK_URL = re.compile(r"https?://[^\s/?#@]+(?:[/?]\S*)?\Z")
 
 
 class AlertSettings(BaseModel):
+    """The settings of alerts."""
+
     alert_webhooks: tuple[Secret, ...] = Field(
         (),
         description="http:// or https:// URLs that get an alert when the verdict on a model changes, the guard acts, drift begins, the "

@@ -33,6 +33,7 @@ Clock = Callable[[], datetime]
 
 
 def utc_now() -> datetime:
+    """Return the time now, aware, in UTC."""
     return datetime.now(UTC)
 
 
@@ -115,6 +116,7 @@ class ChangeRecorder:
         return 1
 
     def build_alert(self, observation: Observation, at: str) -> AlertRow:
+        """Return the row of a new alert."""
         id = self.new_id()
         body: dict[str, Any] = build_body(id, at, observation, self.settings.public_url)
         return AlertRow(

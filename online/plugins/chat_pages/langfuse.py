@@ -111,11 +111,12 @@ class Langfuse:
 
 
 def score_id(score: LangfuseScore) -> str:
+    """Return the id of a score: its own, or one for its trace."""
     return score.id or f"feedback-{score.traceId}"
 
 
 def slot_key(id: str) -> str:
-    """The key of a score's feedback.
+    """Return the key of a score's feedback.
 
     A score's id may contain any character, a key must fit into a URL path.
     """
@@ -124,7 +125,7 @@ def slot_key(id: str) -> str:
 
 
 def create_item(score: LangfuseScore, prediction_id: str) -> FeedbackItem | None:
-    """The feedback that a score stands for; None where the thumb was removed. Raises BadInput."""
+    """Return the feedback that a score stands for; None where the thumb was removed. Raises BadInput."""
     if score.value is None:
         return None
     if score.value not in (0, 1):

@@ -57,7 +57,7 @@ class Rating(BaseModel):
     updated_at: int
 
     def item(self, prediction_id: str) -> FeedbackItem | None:
-        """The feedback here; None where the rating was removed."""
+        """Return the feedback here; None where the rating was removed."""
         data = self.data or {}
         reward = REWARDS.get(str(data.get("rating")))
         if reward is None:
@@ -70,6 +70,7 @@ class Rating(BaseModel):
 
     @property
     def message_id(self) -> str:
+        """The id of the message that is rated; "" without one."""
         return clip_text((self.meta or {}).get("message_id"), 500) or ""
 
 
@@ -81,6 +82,8 @@ class RatingRef(BaseModel):
 
 
 class RatingPage(BaseModel):
+    """A page of ratings."""
+
     items: list[Rating] = Field(default_factory=list)
 
 
@@ -169,7 +172,7 @@ class OpenWebui:
         return None if response.status_code == 404 else parse_response(TypeAdapter(Rating), response)
 
     async def _fetch_changed(self, changed: Mapping[str, int]) -> list[Rating]:
-        """The ratings that changed, oldest first: page by page, newest first, then one by one those on no page."""
+        """Return the ratings that changed, oldest first: page by page, newest first, then one by one those on no page."""
         found: dict[str, Rating] = {}
         page = 0
         while len(found) < len(changed):
@@ -242,4 +245,5 @@ def parse_response(kind: TypeAdapter[T], response: httpx.Response) -> T:
 
 
 def slot_key(id: str) -> str:
+    """Return the slot under which a rating replaces its earlier state."""
     return f"{SOURCE}-{id}"

@@ -14,19 +14,24 @@ if TYPE_CHECKING:
 
 
 class ChatPagesPlugin(Plugin):
+    """The hooks of other chat pages."""
+
     name = "chat_pages"
 
     def settings(self) -> "type[ChatPageSettings]":
+        """Return the class of this plugin's settings."""
         from online.plugins.chat_pages.settings import ChatPageSettings
 
         return ChatPageSettings
 
     def routers(self) -> "Iterable[Router]":
+        """Return this plugin's routes."""
         from online.plugins.chat_pages.routes import router
 
         return (router,)
 
     def api_part(self, app: "FastAPI") -> "ChatPages":
+        """Create this plugin's part of the application."""
         from online.plugins.chat_pages.routes import ChatPages
 
         return ChatPages(app.state.runtime)

@@ -51,11 +51,13 @@ class ChatPages(ServicePart):
         self.langfuse = Langfuse(public, secret, store, feedback, slots) if public and secret else None
 
     def background(self, is_primary: bool) -> Iterable[Work]:
+        """Yield the copying of ratings, in one process only."""
         if is_primary and self.open_webui is not None:
             yield self.open_webui.run(self.every_s)
 
 
 def pages_of(request: Request) -> ChatPages:
+    """Return this plugin's part of the application."""
     parts: ContributedParts = request.app.state.parts
     return parts.find(ChatPages)
 
@@ -78,7 +80,7 @@ async def receive_open_webui_event(request: Request, runtime: RuntimeDep) -> Res
 
 
 async def follow_event(open_webui: OpenWebui, event: str, id: str) -> str:
-    """The status of the answer."""
+    """Return the status of the answer."""
     if event == "feedback.deleted_all":
         open_webui.sync_now.set()
         return "waiting"
@@ -132,6 +134,7 @@ def check_count(scores: list[Any], settings: Settings) -> list[Any]:
 
 
 def describe_list(saved: list[SavedScore]) -> Response:
+    """Return the outcome of several scores in Langfuse's shape."""
     errors = [{"message": str(each.error)} for each in saved if each.error is not None]
     scores = [{"id": each.id, "status": each.outcome} for each in saved if each.outcome is not None]
     if not errors:
@@ -174,6 +177,7 @@ async def list_projects(langfuse: LangfuseDep) -> Response:
 
 @router.add(METHODS, "/api/public/{path:path}", "own keys", include_in_schema=False)
 async def refuse_call(request: Request, langfuse: LangfuseDep) -> Response:
+    """Refuse another route of Langfuse's API, naming those that exist."""
     raise NotFound(
         f"{request.method} {request.url.path[:200]} is not served here; of Langfuse's API this service has {LANGFUSE_SERVED}"
     )

@@ -11,6 +11,8 @@ from online.schemas.fields import Name, Wire
 
 
 class OpenWebuiSubject(Wire):
+    """The chat or message of an event."""
+
     id: str | int | None = None
 
 
@@ -43,6 +45,8 @@ class ScoreEvent(Wire):
 
 
 class ScoreEvents(Wire):
+    """Scores in Langfuse's batch format."""
+
     batch: list[ScoreEvent]
 
 

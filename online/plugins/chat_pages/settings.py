@@ -8,6 +8,8 @@ from online.schemas.fields import Secret, check_pairs
 
 
 class ChatPageSettings(BaseModel):
+    """The settings of other chat pages."""
+
     open_webui_url: str | None = Field(
         None, pattern=r"^https?://", description="URL of an Open WebUI whose ratings are learned. Default: none."
     )

@@ -70,6 +70,7 @@ class AdaptationOutcome:
     encoder: str = ""
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the result as the JSON that is stored and printed."""
         verdict = {} if self.verdict is None else {**asdict(self.verdict), "chance": self.verdict.chance}
         better = {} if self.verdict is None else {"better": self.verdict.better}
         return {**verdict, **better, "version": self.version, "encoder": self.encoder}
@@ -183,6 +184,7 @@ def check_nothing_was_loaded(workspace: Workspace, model: ModelSettings) -> None
 
 
 def open_text_encoder(workspace: Workspace, model: ModelSettings, tuned: Path | None) -> TextEncoder:
+    """Open the frozen text encoder, or a tuned one, with the settings of a model. Raises SetupError."""
     language = encoder_options(model.kind, model.options)["language"]
     try:
         return TextEncoder(cache_folder(), workspace.settings.encoder_threads, sys.maxsize, tuned, language=language)
@@ -251,6 +253,7 @@ def find_live_version(snapshots: Snapshots, wanted: str) -> int | None:
 
 
 def try_learner_lock(workspace: Workspace) -> IO[str] | None:
+    """Return the lock of the learner; None if a learner runs."""
     try:
         return workspace.lock_learner(wait=False)
     except SetupError:  # a learner runs

@@ -36,6 +36,7 @@ def read_labelled_texts(files: Sequence[str], reads: ReadOptions, max_chars: int
 
 
 def read_rows(source: Source, bad: BadLines) -> Iterator[tuple[int, Any, str]]:
+    """Yield (number, instance, label) of each row."""
     for block in source.blocks(bad):
         yield from zip(block.numbers, block.instances, block.labels, strict=True)
 

@@ -31,6 +31,7 @@ class TextEvent:
 
     @property
     def event(self) -> Event:
+        """The event of the entry."""
         return self.entry.event
 
 

@@ -58,6 +58,7 @@ class EncoderComparison:
 
     @property
     def better(self) -> bool:
+        """Whether the tuned encoder is better by more than chance explains."""
         return self.chance <= SIGNIFICANCE
 
     @property

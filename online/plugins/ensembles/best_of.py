@@ -95,6 +95,7 @@ class ContenderRecord(Bets):
     recent: float = 0.0
 
     def add(self, answer: Answer, label: str) -> None:
+        """Score an answer: its Brier loss, and whether it was right."""
         brier, is_right = brier_score(answer, label), answer.choice == label
         self.loss = FADING * self.loss + brier
         self.losses = add_losses(self.losses, brier, not is_right)
@@ -167,7 +168,7 @@ class BestOf:
         self._ballot: Ballot | None = None
 
     def _create_member(self, name: str) -> Model:
-        """The contender of this name, with nothing learned. Raises ValueError if it cannot take part."""
+        """Return the contender of this name, with nothing learned. Raises ValueError if it cannot take part."""
         own = self.contenders[name]
         if not re.fullmatch("[a-z0-9_-]+", name) or name in (VOTE, CHALLENGER):
             raise ValueError(f"a contender cannot be called {name!r}; use lower-case letters, digits, - and _")
@@ -179,11 +180,13 @@ class BestOf:
         return create_member(f"contender {name!r}", own, self.options, self.device)
 
     def feature_epoch(self) -> str:
+        """Return the name of the features that the model reads."""
         return TextEncoder.epoch if self.input == "text" else self.input
 
     # predict
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        """Answer by the served contender, or by the vote of all active ones."""
         if self.served != VOTE:
             served = self.models[self.served]
             return self._predict_cached([self.served], inputs[0]) if len(inputs) == 1 else served.predict(inputs)
@@ -193,7 +196,7 @@ class BestOf:
         return [self._count_votes(given).vote(self.memories.best) for given in zip(*answers, strict=True)]
 
     def _predict_cached(self, names: Sequence[str], features: bytes) -> list[Answer]:
-        """Their answers to one input, cached so that scoring does not predict a second time."""
+        """Return their answers to one input, cached so that scoring does not predict a second time."""
         if self._last[0] != features:
             self._forget_answers()
             self._last = features, {}
@@ -204,7 +207,7 @@ class BestOf:
         return [known[name] for name in names]
 
     def _vote_cached(self, features: bytes) -> Answer:
-        """The served vote on one input, cached with the ballot."""
+        """Return the served vote on one input, cached with the ballot."""
         answers = self._predict_cached(self.roster.active, features)
         if self._ballot is None:
             self._ballot = self._count_votes(answers)
@@ -212,7 +215,7 @@ class BestOf:
         return self._last[1][VOTE]
 
     def _count_votes(self, answers: Sequence[Answer]) -> Ballot:
-        """The votes of every memory. answers: one per active contender, in their order."""
+        """Return the votes of every memory. answers: one per active contender, in their order."""
         return Ballot(answers, [self.records[name].losses for name in self.roster.active])
 
     # learn
@@ -265,7 +268,7 @@ class BestOf:
         self._forget_answers()
 
     def _answer_and_learn(self, model: Model, runs: Sequence[Sequence[Example]], cached: Answer | None) -> list[Answer]:
-        """Its answers to the scored examples, each from before it learned them. cached: the first one, if it is known."""
+        """Return its answers to the scored examples, each from before it learned them. cached: the first one, if it is known."""
         answers = list[Answer]()
         for run in runs:
             if self._scores(run[0]):
@@ -275,11 +278,12 @@ class BestOf:
         return answers
 
     def check(self, examples: Sequence[Example]) -> None:
+        """Raise BadExample for an example that this kind cannot learn."""
         for example in examples:
             check(example, "best_of model", self.input, self.options["size"])
 
     def _scores(self, example: Example) -> bool:
-        """Whether an example is scored. Rewards are not: only the served contender receives them."""
+        """Return whether an example is scored. Rewards are not: only the served contender receives them."""
         return example.kind == "label" and example.offset % self.options["score_every"] == 0
 
     def _score(self, example: Example, answers: dict[str, Answer]) -> None:
@@ -312,13 +316,13 @@ class BestOf:
             self._ballot = None  # another set of members votes now
 
     def _compute_largest_shares(self, among: Collection[str]) -> dict[str, float]:
-        """The larger share of the served memory's vote and of the first one's: a long memory would wake a member too late."""
+        """Return the larger share of the served memory's vote and of the first one's: a long memory would wake a member too late."""
         first, best = self._compute_shares(among, 0), self.memories.best
         served = self._compute_shares(among, best) if best else first
         return {name: max(share, served[name]) for name, share in first.items()}
 
     def _compute_shares(self, among: Collection[str], memory: int) -> dict[str, float]:
-        """The share of a memory's vote that each of these members has, or would have if it were active."""
+        """Return the share of a memory's vote that each of these members has, or would have if it were active."""
         losses = {name: self.records[name].losses for name in self.models if name in among}
         return compute_shares(losses, self.roster.active, memory)
 
@@ -349,6 +353,7 @@ class BestOf:
             self.trial = None
 
     def unlearn(self, examples: Sequence[Example]) -> None:
+        """Raise NotImplementedError: contenders forget in ways that cannot be undone."""
         raise NotImplementedError("a best_of model cannot subtract; replay the log instead (subtracts is False)")
 
     def drifted(self, label: str | None, since: int) -> None:
@@ -381,6 +386,7 @@ class BestOf:
         return facts | {f"{name}_rests": float(name in self.roster.resting) for name in self.models}
 
     def fingerprint(self) -> str:
+        """Return a hash of everything that was learned; equal states have equal hashes."""
         table = self._table()
         if self.roster.scored < GRACE:  # nothing may rest yet: the hash is that of the records alone
             del table["roster"], table["memories"]
@@ -398,10 +404,11 @@ class BestOf:
         return {**table, "memories": self.memories.errors}
 
     def probes(self) -> list[tuple[bytes, str | None]]:
+        """Return inputs that the gate predicts before a version goes live, each with the expected choice or None."""
         return [(features, None) for features in self.recent]
 
     def state(self, serving_only: bool = False) -> State:
-        """Each contender's parts under its name.
+        """Return each contender's parts under its name.
 
         Prediction needs only those of the served one, or of all voters.
         """
@@ -418,6 +425,7 @@ class BestOf:
         return parts
 
     def restore(self, state: State) -> None:
+        """Adopt a state that `state` returned."""
         table = unpack_json(state["table"].tensors["table"])
         self._set_contenders(self.options["contenders"] or CONTENDERS[self.input])
         self.served, self.trial = table["served"], None
@@ -440,5 +448,5 @@ class BestOf:
 
 
 def _list_records(table: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The records in a state's table: those of the contenders, and of a challenger and its original."""
+    """Return the records in a state's table: those of the contenders, and of a challenger and its original."""
     return [*table["standings"].values(), *(table["trial"][1:] if table["trial"] else ())]

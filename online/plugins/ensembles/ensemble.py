@@ -97,10 +97,11 @@ class Ensemble:
         return not any(self.missed) and all(member.subtracts for member in self.members)
 
     def feature_epoch(self) -> str:
+        """Return the name of the features that the model reads."""
         return TextEncoder.epoch if self.input == "text" else self.input
 
     def _on_devices(self, work: Callable[[Model], Result]) -> list[Result]:
-        """What `work` returns for each member: one after the other on a device, at the same time on several."""
+        """Return what `work` returns for each member: one after the other on a device, at the same time on several."""
         devices = [*dict.fromkeys(self.places)]
         if len(devices) == 1:
             return [work(member) for member in self.members]
@@ -116,6 +117,7 @@ class Ensemble:
     # predict
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        """Answer by the average of the members, or by their vote."""
         if not inputs:
             return []
         combine = vote if self.options["combine"] == "vote" else average
@@ -131,33 +133,37 @@ class Ensemble:
         self.missed = [before + more for before, more in zip(self.missed, missed, strict=True)]
 
     def check(self, examples: Sequence[Example]) -> None:
+        """Raise BadExample for an example that this kind cannot learn."""
         for example in examples:
             check(example, "ensemble", self.input, self.options["size"])
 
     def unlearn(self, examples: Sequence[Example]) -> None:
+        """Remove the examples from every member."""
         if not self.subtracts:
             raise NotImplementedError("a member cannot subtract; replay the log instead (subtracts is False)")
         self._on_devices(lambda member: member.unlearn(examples))
 
     def drifted(self, label: str | None, since: int) -> None:
+        """Pass an alarm of drift to every member."""
         self._on_devices(lambda member: member.drifted(label, since))
 
     # state
 
     def facts(self) -> Mapping[str, float]:
-        """How many members there are, on how many devices, and how many examples they missed in all."""
+        """Return how many members there are, on how many devices, and how many examples they missed in all."""
         return {"members": len(self.members), "devices": len({*self.places}), "missed": sum(self.missed)}
 
     def fingerprint(self) -> str:
+        """Return a hash of everything that was learned; equal states have equal hashes."""
         return hashlib.sha256(" ".join(member.fingerprint() for member in self.members).encode()).hexdigest()
 
     def probes(self) -> list[tuple[bytes, str | None]]:
-        """The inputs of the first member that has any; the ensemble may answer them otherwise than the member."""
+        """Return the inputs of the first member that has any; the ensemble may answer them otherwise than the member."""
         found = next(filter(None, (member.probes() for member in self.members)), [])
         return [(features, None) for features, _ in found]
 
     def state(self, serving_only: bool = False) -> State:
-        """Each member's parts under its number."""
+        """Return each member's parts under its number."""
         parts = {TABLE: StatePart({"table": pack_json({"missed": self.missed})}, serving=True)}
         for number, member in enumerate(self.members):
             for name, part in prefix_parts(str(number), member.state(serving_only), serves=True).items():
@@ -165,6 +171,7 @@ class Ensemble:
         return parts
 
     def restore(self, state: State) -> None:
+        """Adopt a state that `state` returned."""
         self._create_members()
         self.missed = unpack_json(state[TABLE].tensors["table"])["missed"]
         for number, member in enumerate(self.members):
@@ -173,7 +180,7 @@ class Ensemble:
 
 
 def place_members(tables: Tables, devices: Sequence[str]) -> list[str]:
-    """The device of each member: its own, or one of these in turns. On the CPU alone, all are there."""
+    """Return the device of each member: its own, or one of these in turns. On the CPU alone, all are there."""
     if tuple(devices) == (CPU,):
         return [CPU] * len(tables)
     places, turns = list[str](), 0
@@ -185,12 +192,12 @@ def place_members(tables: Tables, devices: Sequence[str]) -> list[str]:
 
 
 def average(answers: Sequence[Answer]) -> Answer:
-    """The mean of the members' chances; a class that a member does not know has none there."""
+    """Return the mean of the members' chances; a class that a member does not know has none there."""
     return rank({label: (chance, 0.0) for label, chance in mean_chances(answers).items()})
 
 
 def vote(answers: Sequence[Answer]) -> Answer:
-    """The share of the votes for each class; among equal shares the larger mean chance is first."""
+    """Return the share of the votes for each class; among equal shares the larger mean chance is first."""
     votes = [answer.choice for answer in answers if answer.choice is not None]
     if not votes:
         return Answer(None, ())
@@ -199,6 +206,7 @@ def vote(answers: Sequence[Answer]) -> Answer:
 
 
 def mean_chances(answers: Sequence[Answer]) -> dict[str, float]:
+    """Return the mean probability of each class over the members that answer."""
     voters = [answer for answer in answers if answer.candidates]
     sums = dict[str, float]()
     for answer in voters:
@@ -208,7 +216,7 @@ def mean_chances(answers: Sequence[Answer]) -> dict[str, float]:
 
 
 def rank(scores: Mapping[str, tuple[float, float]]) -> Answer:
-    """An answer from a score and a second one for each class; the name decides between equals."""
+    """Return an answer from a score and a second one for each class; the name decides between equals."""
     if not scores:
         return Answer(None, ())
     labels = sorted(scores, key=lambda label: (-scores[label][0], -scores[label][1], label))

@@ -12,7 +12,7 @@ RESERVED = ("kind", "device")  # of a member's table; all else are options of it
 
 
 def create_member(who: str, own: Any, shared: Options, device: str) -> Model:
-    """A member with nothing learned. Raises ValueError if it cannot take part.
+    """Return a member with nothing learned. Raises ValueError if it cannot take part.
 
     who: names it in errors. own: its table of a kind and its options. shared: the ensemble's `input`, `size` and `key`.
     What is retired, is so for the whole ensemble: the member itself knows nothing of that.

@@ -10,9 +10,12 @@ if TYPE_CHECKING:
 
 
 class EnsemblesPlugin(Plugin):
+    """The hooks of ensembles."""
+
     name = "ensembles"
 
     def kinds(self) -> "Iterable[KindSpec]":
+        """Return this plugin's kinds of models."""
         from online.plugins.ensembles.kinds import KINDS
 
         return KINDS

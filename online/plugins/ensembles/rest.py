@@ -1,4 +1,4 @@
-"""Which members of an ensemble rest: those that can neither be served nor change the vote.
+"""Pauses members of an ensemble that can neither be served nor change the vote.
 
     scored example -> for each member a bet that the served one errs less (`bets`)
     every PROBE    -> won, and its vote counts for less than REST_SHARE: the member rests
@@ -42,7 +42,7 @@ class MemberSchedule:
         return self.list_awake(self.scored)
 
     def list_awake(self, scored: int) -> list[str]:
-        """The same for a scored example of the present stretch. scored: its number."""
+        """Return the same for a scored example of the present stretch. scored: its number."""
         return list(self.names) if scored // PROBE % PERIOD == 0 else self.active
 
     def note(self, right: Mapping[str, bool], served_right: bool) -> None:
@@ -54,7 +54,7 @@ class MemberSchedule:
                 doubt.wealth = [min(wealth, MOST * needed) for wealth in doubt.wealth]
 
     def find_hopeless(self) -> list[str]:
-        """The active members against which the bet is won."""
+        """Return the active members against which the bet is won."""
         needed = self.patience * len(self.names)
         return [name for name in self.active if self.doubts[name].mean >= needed]
 
@@ -74,12 +74,13 @@ class MemberSchedule:
             self.doubts[name].begin_again()
 
     def wake_all(self) -> None:
+        """Wake every member, and begin the evidence again."""
         self.resting = frozenset()
         for doubt in self.doubts.values():
             doubt.begin_again()
 
     def table(self) -> dict[str, Any]:
-        """Its state as JSON."""
+        """Return its state as JSON."""
         doubts = {name: doubt.wealth for name, doubt in self.doubts.items()}
         return {"scored": self.scored, "resting": sorted(self.resting), "doubts": doubts}
 
@@ -90,5 +91,5 @@ class MemberSchedule:
 
 
 def begins_stretch(scored: int) -> bool:
-    """Whether a stretch of scored examples, in which the same members are awake, begins with this one."""
+    """Return whether a stretch of scored examples, in which the same members are awake, begins with this one."""
     return scored % PROBE == 0

@@ -37,13 +37,13 @@ CHOICE_FADING = 0.999  # of the errors that decide which memory's vote is served
 
 
 def add_losses(losses: Sequence[float], brier: float, is_error: bool) -> list[float]:
-    """A member's losses, one per memory, after another example."""
+    """Return a member's losses, one per memory, after another example."""
     known = zip(MEMORIES, losses, strict=True)
     return [fading * loss + brier + (errors and is_error) for (fading, _, errors), loss in known]
 
 
 def extend_losses(losses: Sequence[float], seen: int, as_if_seen: int) -> list[float]:
-    """What losses over `seen` examples would be, at the same rate, over `as_if_seen`.
+    """Return what losses over `seen` examples would be, at the same rate, over `as_if_seen`.
 
     A long memory would otherwise prefer a member that has been scored for a short time.
     """
@@ -52,14 +52,14 @@ def extend_losses(losses: Sequence[float], seen: int, as_if_seen: int) -> list[f
 
 
 def compute_weights(losses_MK: Sequence[Sequence[float]]) -> Floats:
-    """What each vote counts for in each memory, in relation to the best, [M, K]: exp(-eagerness * its distance in fading loss)."""
+    """Return what each vote counts for in each memory, in relation to the best, [M, K]: exp(-eagerness * its distance in fading loss)."""
     known_MK = np.array(losses_MK)
     weights_MK: Floats = np.exp(EAGERNESS_K * (np.minimum.reduce(known_MK) - known_MK))
     return weights_MK
 
 
 def compute_shares(losses: Mapping[str, Sequence[float]], active: Sequence[str], memory: int) -> dict[str, float]:
-    """The share of the active members' weights in a memory that each member's weight is, or would be.
+    """Return the share of the active members' weights in a memory that each member's weight is, or would be.
 
     losses: of each member, one per memory.
     """
@@ -83,7 +83,7 @@ class Ballot:
         self.votes_KC: Floats = np.add.accumulate(weighted_MKC)[-1]
 
     def vote(self, memory: int) -> Answer:
-        """The weighted vote of the members' chances in a memory."""
+        """Return the weighted vote of the members' chances in a memory."""
         if not self.classes:
             return Answer(None, ())
         weights = zip(self.weights_MK[:, memory].tolist(), self.has_answer_M, strict=True)
@@ -94,14 +94,14 @@ class Ballot:
         return Answer(candidates[0].id, candidates, candidates[0].score)
 
     def find_choices(self) -> list[str | None]:
-        """What each memory's vote chooses: the class with the most votes, or None without an answer."""
+        """Return what each memory's vote chooses: the class with the most votes, or None without an answer."""
         if not self.classes:
             return [None] * len(MEMORIES)
         return [self.classes[place] for place in self.votes_KC.argmax(1).tolist()]
 
 
 def tabulate(answers: Sequence[Answer]) -> tuple[list[str], Floats]:
-    """All classes that any member names, and the members' chances [M, C]."""
+    """Return all classes that any member names, and the members' chances [M, C]."""
     classes = sorted({candidate[0] for answer in answers for candidate in answer.candidates})
     place, rows = {label: at for at, label in enumerate(classes)}, []
     for answer in answers:
@@ -113,7 +113,7 @@ def tabulate(answers: Sequence[Answer]) -> tuple[list[str], Floats]:
 
 
 def brier_score(answer: Answer, label: str) -> float:
-    """The squared distance between an answer's chances and the truth, in [0, 2]; 1 without an answer.
+    """Return the squared distance between an answer's chances and the truth, in [0, 2]; 1 without an answer.
 
     Rounded, because the last bits of a product depend on memory layout and must not reach the state.
     """

@@ -100,7 +100,7 @@ def finish_classes(
 
 
 def share_odds(graph: ExportGraphBuilder, odds: str, total: str, kept: Sequence[int], count: int) -> str:
-    """Chances [B, K]: the odds of the classes that are kept, divided by their sum; equal ones if all are 0."""
+    """Return chances [B, K]: the odds of the classes that are kept, divided by their sum; equal ones if all are 0."""
     if len(kept) == count:
         return graph.op("Div", odds, total)
     remaining = graph.op("Gather", odds, graph.constant("kept", kept, "int64"), axis=1)

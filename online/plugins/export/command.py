@@ -130,6 +130,7 @@ def export_learner_file(settings: Settings, spec: ModelSettings, version: str, o
 
 
 def version_loader(workspace: "Workspace", spec: ModelSettings) -> "VersionLoader":
+    """Return a loader of a model's versions."""
     from online.serving.encoder_sources import EncoderCache, ModelSource
     from online.serving.version_loader import VersionLoader
 
@@ -139,7 +140,7 @@ def version_loader(workspace: "Workspace", spec: ModelSettings) -> "VersionLoade
 
 
 def pick_folder(out: Path | None, spec: ModelSettings, version: int, format: str) -> Path:
-    """The folder to create. Raises SetupError where it holds anything."""
+    """Return the folder to create. Raises SetupError where it holds anything."""
     folder = out or Path(f"{spec.name}-{version}-{format}")
     check_folder(folder)
     return folder
@@ -153,7 +154,7 @@ def check_folder(folder: Path) -> None:
 
 @contextmanager
 def written_aside(folder: Path) -> Iterator[Path]:
-    """A folder that gets its name when the block has ended well, and is deleted when it is interrupted."""
+    """Yield a folder that gets its name when the block has ended well, and is deleted when it is interrupted."""
     folder.absolute().parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(dir=folder.absolute().parent, prefix=".export-"))
     try:
@@ -165,6 +166,7 @@ def written_aside(folder: Path) -> Iterator[Path]:
 
 
 def read_umask() -> int:
+    """Return the umask of this process."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
@@ -194,6 +196,7 @@ def write_all(
 
 
 def write_files(exported: "ExportedModel", folder: Path) -> None:
+    """Write the file, its manifest and what it needs beside them."""
     from online.plugins.export.inputs import tokenizer_file
 
     folder.mkdir(exist_ok=True)
@@ -206,12 +209,14 @@ def write_files(exported: "ExportedModel", folder: Path) -> None:
 
 
 def write_durably(path: Path, data: bytes) -> None:
+    """Write a file so that it survives a power failure."""
     from online.io.atomic import write_file
 
     write_file(path, data, durable=True)
 
 
 def show(outcomes: list[ExportOutcome], folder: Path, as_json: bool) -> None:
+    """Print the written files and the formats that were left out."""
     if as_json:
         manifests = [each.exported.manifest.to_json() for each in outcomes if each.exported]
         left_out = {each.format: each.reason for each in outcomes if each.exported is None}
@@ -227,7 +232,7 @@ def show(outcomes: list[ExportOutcome], folder: Path, as_json: bool) -> None:
 
 
 def format_row(exported: "ExportedModel") -> str:
-    """A line of the table: what was measured, and the share of right answers of the served model and of the file."""
+    """Return a line of the table: what was measured, and the share of right answers of the served model and of the file."""
     manifest, measured = exported.manifest, exported.manifest.measured
     line = f"{manifest.description.format:<12} {manifest.bytes:>12,}"
     if measured is None:

@@ -41,10 +41,12 @@ class VersionFile:
 
     @classmethod
     def of_learner(cls, file: LearnerFile) -> "VersionFile":
+        """Return the file of a learner."""
         return cls(file.version, file.sha256, len(file.data), partial(TensorFile.parse, file.data))
 
     @classmethod
     def of_export(cls, kept: KeptExport) -> "VersionFile":
+        """Return an exported file on the disk."""
         open_file = partial(TensorFile.open, kept.path, kept.sha256)
         return cls(int(kept.manifest["version"]), kept.sha256, int(kept.manifest["bytes"]), open_file)
 
@@ -69,7 +71,7 @@ class VersionDeltas:
     turns: Turns = field(default_factory=partial(Turns, "deltas"))
 
     async def find(self, old: VersionFile, new: VersionFile, encoding: str) -> bytes:
-        """What turns one file into the other, as it is sent. Raises TooLarge, NotFound or Overloaded."""
+        """Return what turns one file into the other, as it is sent. Raises TooLarge, NotFound or Overloaded."""
         tag = tag_delta(old, new, encoding)
         if tag in self.kept:
             self.kept.move_to_end(tag)
@@ -77,7 +79,7 @@ class VersionDeltas:
         return await self.turns.run(partial(self._find_or_compute, tag, old, new, encoding))
 
     async def _find_or_compute(self, tag: str, old: VersionFile, new: VersionFile, encoding: str) -> bytes:
-        """Several devices that follow the same versions wait for one computation."""
+        """Return several devices that follow the same versions wait for one computation."""
         if tag in self.kept:
             return self.kept[tag]
         delta = await asyncio.to_thread(compute_delta, old, new, encoding)

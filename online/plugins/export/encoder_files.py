@@ -26,7 +26,7 @@ class EncoderFiles:
     turns: Turns = field(default_factory=partial(Turns, "text encoders"))
 
     async def load(self, encoder: str) -> Path:
-        """The network of the tuned encoder with this name, or of the frozen one (an empty name). Raises Overloaded."""
+        """Return the network of the tuned encoder with this name, or of the frozen one (an empty name). Raises Overloaded."""
         folder = self.workspace.exports(self.model) / "encoder" if encoder else cache_folder()
         tuned = self.workspace.tuned(encoder)
         if kept := await asyncio.to_thread(find_compact_file, folder, tuned):

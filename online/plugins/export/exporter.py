@@ -47,6 +47,8 @@ class RestoredVersion:
 
 @dataclass(frozen=True, slots=True)
 class ExportedModel:
+    """An exported file and its manifest."""
+
     data: bytes
     manifest: ExportDocument
 
@@ -58,6 +60,7 @@ def check_kind(kind: str, options: Options) -> None:
 
 
 def refuse_kind(spec: KindSpec) -> None:
+    """Raise CannotExport with the reason for a kind that has no graph."""
     raise CannotExport(f"a model of the kind {spec.name} cannot be exported: {explain_refusal(spec)}")
 
 
@@ -81,7 +84,7 @@ def export(version: RestoredVersion, form: ExportFormat) -> ExportedModel:
 
 
 def unwrap(version: RestoredVersion) -> tuple[KindSpec, Model, Collection[str]]:
-    """The kind and the model that answer, and its retired classes. Raises CannotExport for a kind without a graph."""
+    """Return the kind and the model that answer, and its retired classes. Raises CannotExport for a kind without a graph."""
     kind, model = version.subject.kind, version.served.model
     if isinstance(model, ChampionChallenger):
         kind = challenger_of(kind, version.options) if model.served == CHALLENGER else kind
@@ -96,15 +99,17 @@ def unwrap(version: RestoredVersion) -> tuple[KindSpec, Model, Collection[str]]:
 
 
 def build_graph(spec: KindSpec, model: Model, graph: ExportGraphBuilder, retired: Collection[str]) -> AnswerGraph:
+    """Build the graph of a kind's answer."""
     return cast(Builder, import_attribute(find_builder(spec)))(model, graph, retired)
 
 
 def read_encoder(version: RestoredVersion) -> dict[str, Any]:
+    """Return the encoder's weights, of the frozen or of a tuned one."""
     return minilm.read_tuned(version.tuned) if version.tuned else minilm.read_weights(minilm.package_folder())
 
 
 def list_labelled(model: Model) -> Sequence[tuple[bytes, str]]:
-    """Held-out examples with their classes, where the model keeps some."""
+    """Return held-out examples with their classes, where the model keeps some."""
     if not isinstance(model, Classifier):
         return []
     return [(example.features, example.label) for example in model.held_out.examples()]
@@ -113,6 +118,7 @@ def list_labelled(model: Model) -> Sequence[tuple[bytes, str]]:
 def describe_export(
     subject: ExportSubject, spec: KindSpec, graph: AnswerGraph, form: ExportFormat
 ) -> ExportDescription:
+    """Return the description that is written into the file."""
     schema = graph.inputs
     return ExportDescription(
         subject,

@@ -40,6 +40,7 @@ class KeptExport:
 
     @property
     def sha256(self) -> str:
+        """The hash of the file."""
         return str(self.manifest["sha256"])
 
 
@@ -66,7 +67,7 @@ class ExportFolder:
         return lock_file(self.folder.parent / f".{self.folder.name}.lock")
 
     def find(self, version: Manifest, form: ExportFormat) -> KeptExport | None:
-        """The entry of a version in a format; None if there is none that is whole."""
+        """Return the entry of a version in a format; None if there is none that is whole."""
         entry = self._entry(version, form)
         try:
             manifest = json.loads((entry / MANIFEST).read_bytes())
@@ -123,11 +124,12 @@ class ExportFolder:
 
 
 def version_of(path: Path) -> str:
-    """The number in the name of an entry, or of one that is not finished."""
+    """Return the number in the name of an entry, or of one that is not finished."""
     return path.name.lstrip(".").partition("-")[0]
 
 
 def count_bytes(entry: Path) -> int:
+    """Return the size of an export's folder; 0 if it is gone."""
     total = 0
     with suppress(OSError):  # another process deletes it
         for path in entry.iterdir():
@@ -136,6 +138,7 @@ def count_bytes(entry: Path) -> int:
 
 
 def read_time(entry: Path) -> float:
+    """Return when an export was used last; 0 if it is gone."""
     with suppress(OSError):
         return entry.stat().st_mtime
     return 0.0

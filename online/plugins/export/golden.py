@@ -38,6 +38,7 @@ class ServedModel:
     encode: Callable[[Sequence[Any]], list[bytes]]
 
     def answer(self, instances: Sequence[Any]) -> list[Answer]:
+        """Answer instances with the served model."""
         return self.model.predict(self.encode(instances))
 
 
@@ -67,7 +68,7 @@ def measure(
 
 
 def ask(graph: AnswerGraph, run: Runner, instances: Sequence[Any]) -> list[dict[str, Any]]:
-    """The outputs for each instance, by name."""
+    """Return the outputs for each instance, by name."""
     found = list[dict[str, Any]]()
     for inputs in graph.inputs.encode(instances):
         outputs = run(inputs)
@@ -78,13 +79,13 @@ def ask(graph: AnswerGraph, run: Runner, instances: Sequence[Any]) -> list[dict[
 
 
 def ask_alone(graph: AnswerGraph, run: Runner, instances: Sequence[Any]) -> list[dict[str, Any]]:
-    """The outputs for each instance, answered in a call of its own."""
+    """Return the outputs for each instance, answered in a call of its own."""
     answers = [run(row) for row in split_rows(graph.inputs.encode(instances))]
     return [{name: values[0] for name, values in outputs.items()} for outputs in answers]
 
 
 def ask_together(graph: AnswerGraph, run: Runner, instances: Sequence[Any]) -> list[dict[str, Any]]:
-    """The outputs for each instance, answered in one call with all others of the same shape: texts of as many tokens."""
+    """Return the outputs for each instance, answered in one call with all others of the same shape: texts of as many tokens."""
     rows = split_rows(graph.inputs.encode(instances))
     groups: dict[tuple[tuple[int, ...], ...], list[int]] = {}
     for place, row in enumerate(rows):
@@ -98,7 +99,7 @@ def ask_together(graph: AnswerGraph, run: Runner, instances: Sequence[Any]) -> l
 
 
 def split_rows(calls: Sequence[Mapping[str, NDArray[Any]]]) -> list[dict[str, NDArray[Any]]]:
-    """The inputs of each row, as a call of its own."""
+    """Return the inputs of each row, as a call of its own."""
     return [
         {name: values[at : at + 1] for name, values in inputs.items()}
         for inputs in calls
@@ -107,7 +108,7 @@ def split_rows(calls: Sequence[Mapping[str, NDArray[Any]]]) -> list[dict[str, ND
 
 
 def run_by_rows(answer: Callable[[list[NDArray[Any]]], list[NDArray[Any]]], description: ExportDescription) -> Runner:
-    """A runner of a file that answers one row at a time, and whose inputs and outputs have an order but no names."""
+    """Return a runner of a file that answers one row at a time, and whose inputs and outputs have an order but no names."""
 
     def run(inputs: Mapping[str, NDArray[Any]]) -> Outputs:
         values = [inputs[spec.name] for spec in description.inputs]
@@ -121,7 +122,7 @@ def run_by_rows(answer: Callable[[list[NDArray[Any]]], list[NDArray[Any]]], desc
 
 
 def find_difference(graph: AnswerGraph, answer: Answer, found: Mapping[str, Any]) -> float:
-    """The largest difference of a probability, or of the number and its bounds."""
+    """Return the largest difference of a probability, or of the number and its bounds."""
     if graph.classes:
         chances = {candidate.id: candidate.score for candidate in answer.candidates}
         return max(
@@ -135,31 +136,31 @@ def find_difference(graph: AnswerGraph, answer: Answer, found: Mapping[str, Any]
 
 
 def same_choice(graph: AnswerGraph, answer: Answer, found: Mapping[str, Any]) -> bool:
-    """Whether both chose the same class, or abstained; of a number, whether they differ by one percent at most."""
+    """Return whether both chose the same class, or abstained; of a number, whether they differ by one percent at most."""
     if graph.classes:
         return name_choice(graph, found) == answer.choice
     return math.isclose(float(answer.choice or 0), float(found["number"]), rel_tol=SAME_NUMBER)
 
 
 def name_choice(graph: AnswerGraph, found: Mapping[str, Any]) -> str | None:
-    """The class that an exported file chose; None if it abstained."""
+    """Return the class that an exported file chose; None if it abstained."""
     place = int(found["choice"])
     return graph.classes[place] if place >= 0 else None
 
 
 def read_probes(model: Model, schema: InputSchema) -> Iterator[Any]:
-    """The instances of the model's probes; none of texts, of which it keeps only the features."""
+    """Yield the instances of the model's probes; none of texts, of which it keeps only the features."""
     if schema.kind != "text":
         yield from (decode(schema, data) for data, _ in model.probes())
 
 
 def decode(schema: InputSchema, data: bytes) -> Any:
-    """The instance of encoded input: a list of numbers or a row."""
+    """Return the instance of encoded input: a list of numbers or a row."""
     return np.frombuffer(data, np.float64).tolist() if schema.kind == "vector" else parse_row(data)
 
 
 def draw_instances(schema: InputSchema) -> list[Any]:
-    """Random instances, the same for the same schema."""
+    """Return random instances, the same for the same schema."""
     rng = np.random.Generator(np.random.Philox(key=SEED))
     if schema.kind == "text":
         words = list_words()
@@ -180,7 +181,7 @@ def draw_numbers(schema: InputSchema, rng: np.random.Generator) -> NDArray[np.fl
 
 
 def draw_rows(schema: InputSchema, rng: np.random.Generator) -> list[dict[str, Value]]:
-    """Rows in which a fifth of the numbers and of the categories are missing."""
+    """Return rows in which a fifth of the numbers and of the categories are missing."""
     values_of: dict[str, list[str]] = {}
     for category in schema.categories:
         name, equals, value = category.partition("=")
@@ -200,7 +201,7 @@ def draw_rows(schema: InputSchema, rng: np.random.Generator) -> list[dict[str, V
 
 @cache
 def list_words() -> list[str]:
-    """Whole words of the tokenizer's vocabulary."""
+    """Return whole words of the tokenizer's vocabulary."""
     tokenizer = minilm.tokenizer()
     tokens = (tokenizer.id_to_token(at) or "" for at in range(WORDS_FROM, WORDS_UNTIL))
     return [token for token in tokens if token.isascii() and token.isalpha()]

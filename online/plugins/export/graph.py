@@ -45,13 +45,14 @@ class ExportGraphBuilder(minilm.GraphBuilder):
         self.exact_nodes: list[str] = []
 
     def constant(self, name: str, values: Any, dtype: str) -> str:
-        """A named constant. Two different ones must not have the same name."""
+        """Return a named constant. Two different ones must not have the same name."""
         array = np.array(values, dtype, order="C")
         assert name not in self.constants or np.array_equal(self.constants[name], array), name
         self.constants[name] = array
         return name
 
     def scalar(self, name: str, value: float) -> str:
+        """Add a constant number."""
         return self.constant(name, value, self.wide)
 
     def exactly(self, output: str) -> str:
@@ -60,9 +61,11 @@ class ExportGraphBuilder(minilm.GraphBuilder):
         return output
 
     def cast(self, x: str, dtype: str) -> str:
+        """Append a cast."""
         return self.op("Cast", x, to=TENSOR_TYPES[dtype])
 
     def widen(self, x: str) -> str:
+        """Append a cast to the type of numbers that must not lose digits."""
         return self.cast(x, self.wide)
 
     def multiply(self, x: str, name: str, weights: Any, dtype: str = "float32") -> str:
@@ -70,6 +73,7 @@ class ExportGraphBuilder(minilm.GraphBuilder):
         return self.op("MatMul", x, self.constant(name, weights, dtype))
 
     def add(self, x: str, name: str, values: Any, dtype: str = "float32") -> str:
+        """Append the addition of a constant."""
         return self.op("Add", x, self.constant(name, values, dtype))
 
     def reduce(self, kind: str, x: str) -> str:
@@ -81,12 +85,12 @@ class ExportGraphBuilder(minilm.GraphBuilder):
         return self.op("Squeeze", x, self.integers(1))
 
     def clip(self, x: str, name: str, most: float, dtype: str | None = None) -> str:
-        """Values within [-most, most]."""
+        """Return values within [-most, most]."""
         low = self.constant(f"{name}_low", -most, dtype or self.wide)
         return self.op("Clip", x, low, self.constant(f"{name}_high", most, dtype or self.wide))
 
     def finish(self, inputs: Sequence[GraphTensor], outputs: Sequence[tuple[GraphTensor, str]]) -> onnx.ModelProto:
-        """The whole graph. outputs: each with the value that it has."""
+        """Return the whole graph. outputs: each with the value that it has."""
         for spec, value in outputs:
             self.nodes.append(helper.make_node("Identity", [value], [spec.name]))
         for node in self.nodes:
@@ -106,4 +110,5 @@ class ExportGraphBuilder(minilm.GraphBuilder):
 
 
 def describe(spec: GraphTensor) -> onnx.ValueInfoProto:
+    """Return the description of an input or output for ONNX."""
     return helper.make_tensor_value_info(spec.name, TENSOR_TYPES[spec.dtype], list(spec.shape))

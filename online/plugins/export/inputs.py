@@ -1,4 +1,4 @@
-"""What an exported graph reads, and its first nodes, which turn that into the features that were learned from.
+"""The inputs of an exported graph, and its first nodes, which compute the features that the model learned from.
 
     text    ids int64 [B, T]                              -> MiniLM -> int8 features [B, 384]
     vector  numbers float64 [B, N]                        -> scales by powers of two, rint, clip -> bumps
@@ -61,7 +61,7 @@ class InputSchema:
     overflow: bool = False
 
     def encode(self, instances: Sequence[Any]) -> list[dict[str, NDArray[Any]]]:
-        """The inputs of the calls that answer instances: one for all rows, or one for each text."""
+        """Return the inputs of the calls that answer instances: one for all rows, or one for each text."""
         if self.tensors == (ROWS,):
             return [{ROWS.name: np.zeros((len(instances), 1), np.float32)}]
         if self.kind == "text":
@@ -109,7 +109,7 @@ class Features:
     schema: InputSchema
 
     def arrange(self, rows_FX: NDArray[Any]) -> NDArray[Any]:
-        """The rows of a table of weights in the order of these features; features without weights get zeros."""
+        """Return the rows of a table of weights in the order of these features; features without weights get zeros."""
         missing = int(self.order.max(initial=-1)) + 1 - len(rows_FX)
         padded = np.pad(rows_FX, [(0, max(missing, 0)), *[(0, 0)] * (rows_FX.ndim - 1)])
         arranged: NDArray[Any] = padded[self.order]
@@ -117,21 +117,21 @@ class Features:
 
 
 def read_texts(graph: ExportGraphBuilder) -> Features:
-    """MiniLM, with the weights that the graph was created with, and its quantisation."""
+    """Return MiniLM, with the weights that the graph was created with, and its quantisation."""
     scaled = graph.op("Mul", graph.encode(IDS.name), graph.constant("text_scale", TEXT_SCALE, "float32"))
     rounded = graph.clip(graph.op("Round", scaled), "feature", 127, "float32")
     return Features(rounded, np.arange(minilm.WIDTH), InputSchema("text", (IDS,)))
 
 
 def read_inputs(graph: ExportGraphBuilder, inputs: Inputs) -> Features:
-    """The features of a head on exact statistics."""
+    """Return the features of a head on exact statistics."""
     if inputs.kind == "text":
         return read_texts(graph)
     return read_columns(graph, inputs.columns, inputs.kind == "table")
 
 
 def read_columns(graph: ExportGraphBuilder, columns: Columns, is_table: bool) -> Features:
-    """The features of vectors or tables, exactly as `Columns` computes them. Raises CannotExport if there are no columns."""
+    """Return the features of vectors or tables, exactly as `Columns` computes them. Raises CannotExport if there are no columns."""
     numbers = [place for place, column in enumerate(columns.columns) if column.number and not column.is_band]
     categories = [place for place, column in enumerate(columns.columns) if not column.number]
     starts = find_starts(columns)
@@ -153,14 +153,14 @@ def read_columns(graph: ExportGraphBuilder, columns: Columns, is_table: bool) ->
 
 
 def join(graph: ExportGraphBuilder, blocks: Sequence[str]) -> str:
-    """Blocks [B, D] side by side. Raises CannotExport if there are none."""
+    """Return blocks [B, D] side by side. Raises CannotExport if there are none."""
     if not blocks:
         raise CannotExport("the model has learned no column of a table yet, so there is nothing that it could read")
     return blocks[0] if len(blocks) == 1 else graph.op("Concat", *blocks, axis=1)
 
 
 def find_starts(columns: Columns) -> list[int]:
-    """The first served feature of each column."""
+    """Return the first served feature of each column."""
     widths = [len(column.parts(columns.bumps)) for column in columns.columns]
     return [0, *np.cumsum(widths).tolist()][:-1]
 
@@ -195,7 +195,7 @@ def count_steps(graph: ExportGraphBuilder, x: str, columns: Sequence[Column], pr
 def read_bands(
     graph: ExportGraphBuilder, columns: Columns, numbers: Sequence[int], is_table: bool
 ) -> tuple[list[str], list[int]]:
-    """The features of bands, each [B, K], and the served feature of each: zero where a number is outside its band."""
+    """Return the features of bands, each [B, K], and the served feature of each: zero where a number is outside its band."""
     place_of = {columns.columns[number].name: at for at, number in enumerate(numbers)}
     bands = [place for place, column in enumerate(columns.columns) if column.is_band]
     chosen, starts = [columns.columns[place] for place in bands], find_starts(columns)
@@ -218,7 +218,7 @@ def read_bands(
 
 
 def split_missing(graph: ExportGraphBuilder, numbers: str) -> tuple[str, str]:
-    """The numbers with 0 for each missing one (NaN), and 1.0 where one is present."""
+    """Return the numbers with 0 for each missing one (NaN), and 1.0 where one is present."""
     missing = graph.op("IsNaN", numbers)
     return graph.op("Where", missing, graph.scalar("zero", 0), numbers), graph.cast(graph.op("Not", missing), "float32")
 
@@ -234,6 +234,7 @@ def make_bump(graph: ExportGraphBuilder, q: str, knot: int) -> str:
 def describe_columns(
     columns: Columns, is_table: bool, wide: str, numbers: Sequence[int], categories: Sequence[int]
 ) -> InputSchema:
+    """Return the inputs of a model of vectors or tables, with their scales."""
     scales = tuple(
         NumberScale(c.name, float(np.ldexp(float(c.centre), -c.exponent)), float(np.ldexp(64.0, -c.exponent)))
         for c in (columns.columns[place] for place in numbers)
@@ -246,7 +247,7 @@ def describe_columns(
 def describe_numbers(
     is_table: bool, wide: str, numbers: tuple[NumberScale, ...], categories: tuple[str, ...], overflow: bool
 ) -> InputSchema:
-    """The schema of vectors or tables. Inputs without columns are left out."""
+    """Return the schema of vectors or tables. Inputs without columns are left out."""
     missing = ", NaN where it has none" if is_table else ""
     specs = (
         GraphTensor(
@@ -264,8 +265,10 @@ def describe_numbers(
 
 
 def sha256_of_tokenizer() -> str:
+    """Return the hash of the tokenizer's file."""
     return hashlib.sha256(tokenizer_file().read_bytes()).hexdigest()
 
 
 def tokenizer_file() -> Path:
+    """Return the path of the tokenizer."""
     return minilm.package_folder() / "tokenizer.json"

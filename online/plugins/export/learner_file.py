@@ -37,7 +37,7 @@ class LearnerFacts:
 
 
 def write_learner_file(model: Model, facts: LearnerFacts) -> bytes:
-    """The file of a model. Raises ValueError that says why the model cannot go on learning elsewhere."""
+    """Return the file of a model. Raises ValueError that says why the model cannot go on learning elsewhere."""
     reason = find_obstacle(model)
     if reason:
         raise ValueError(reason)
@@ -57,12 +57,12 @@ def write_learner_file(model: Model, facts: LearnerFacts) -> bytes:
 
 
 def pack_decision(decided: HeadDecision) -> dict[str, Any]:
-    """A decision as JSON, which has no number for the loss of no examples."""
+    """Return a decision as JSON, which has no number for the loss of no examples."""
     return {**asdict(decided), "loss": decided.loss if math.isfinite(decided.loss) else 0.0}
 
 
 def find_obstacle(model: Model) -> str:
-    """Why a model cannot go on learning from its sums alone; "" if it can."""
+    """Return why a model cannot go on learning from its sums alone; "" if it can."""
     classifier = unwrap(model)
     if classifier is None:
         return "only a model of kind classifier, without retired classes, can go on learning elsewhere"
@@ -86,14 +86,14 @@ def find_obstacle(model: Model) -> str:
 
 
 def unwrap(model: Model) -> Classifier | None:
-    """The classifier that a model is; None for other kinds, and while classes are retired."""
+    """Return the classifier that a model is; None for other kinds, and while classes are retired."""
     if isinstance(model, RetirableModel):
         return None if model.changes else unwrap(model.model)
     return model if isinstance(model, Classifier) else None
 
 
 def read_learner_file(data: bytes, device: str = "cpu") -> Classifier:
-    """The classifier of a file. Raises ValueError for a file that is damaged, or of another kind of model."""
+    """Return the classifier of a file. Raises ValueError for a file that is damaged, or of another kind of model."""
     file = read_sums(data)
     if file.meta.get("kind") != KIND or file.meta.get("warm") is not False:
         raise ValueError(f"the file must be of a {KIND} whose scales are fixed")
@@ -110,7 +110,7 @@ def read_learner_file(data: bytes, device: str = "cpu") -> Classifier:
 
 
 def read_options(file: SumsFile) -> Options:
-    """The options, which a classifier checks when it is created."""
+    """Return the options, which a classifier checks when it is created."""
     options = file.meta.get("options")
     if not isinstance(options, dict):
         raise ValueError("the file must have the options of its model")
@@ -122,7 +122,7 @@ def read_options(file: SumsFile) -> Options:
 
 
 def read_columns(file: SumsFile, options: Options) -> Sequence[list[Any]]:
-    """The columns of a vector, as `Inputs.mapping` returns them; none of a text."""
+    """Return the columns of a vector, as `Inputs.mapping` returns them; none of a text."""
     columns = file.meta.get("columns")
     size = options.get("size", 0) if options.get("input", "text") == "vector" else 0
     if not isinstance(columns, list) or len(columns) != size:
@@ -134,6 +134,7 @@ def read_columns(file: SumsFile, options: Options) -> Sequence[list[Any]]:
 
 
 def is_column(entry: Any, name: str) -> bool:
+    """Return whether an entry describes a usable column of this name."""
     if not isinstance(entry, list) or len(entry) != 4 or entry[0] != name or entry[1] is not True:
         return False
     column = Column(*entry)
@@ -143,7 +144,7 @@ def is_column(entry: Any, name: str) -> bool:
 
 
 def read_decision(file: SumsFile, head: str) -> HeadDecision:
-    """What held-out feedback decided."""
+    """Return what held-out feedback decided."""
     try:
         decided = HeadDecision.from_json(file.meta["decided"])
     except (KeyError, TypeError, AttributeError) as error:

@@ -43,7 +43,7 @@ class LearnerFiles:
     turns: Turns = field(default_factory=partial(Turns, "files for learners"))
 
     async def load(self, version: int) -> LearnerFile:
-        """The file of this version; where it is not durable, of the newest durable one before it or with the same state.
+        """Return the file of this version; where it is not durable, of the newest durable one before it or with the same state.
 
         Raises NotFound, CorruptSnapshot, Overloaded, or Conflict for a version that cannot go on learning elsewhere.
         """
@@ -53,7 +53,7 @@ class LearnerFiles:
         return await self.turns.run(partial(self._find_or_write, number))
 
     async def _find_or_write(self, number: int) -> LearnerFile:
-        """Several pages that ask at once wait for one file."""
+        """Return several pages that ask at once wait for one file."""
         if kept := self._find_kept(number):
             return kept
         self.kept[number] = file = await asyncio.to_thread(self._write, number)

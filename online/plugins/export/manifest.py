@@ -68,6 +68,7 @@ class ExportDescription:
     abstain_below: float
 
     def to_json(self) -> str:
+        """Return the description as canonical JSON."""
         return json.dumps(describe(self), sort_keys=True, ensure_ascii=False)
 
 
@@ -87,6 +88,7 @@ class ExportDocument:
     int8_products: int | None = None
 
     def to_json(self) -> dict[str, Any]:
+        """Return the manifest as JSON values."""
         document = describe(self.description)
         measured = {} if self.measured is None else asdict(self.measured)
         file = {"file": self.file, "sha256": self.sha256, "bytes": self.bytes}
@@ -95,7 +97,7 @@ class ExportDocument:
 
 
 def describe(description: ExportDescription) -> dict[str, Any]:
-    """A description as one JSON object."""
+    """Return a description as one JSON object."""
     fields = asdict(description)
     subject: Mapping[str, Any] = fields.pop("subject")
     return {"manifest_format": FORMAT, **subject, **fields}
@@ -112,4 +114,5 @@ PREPROCESSING: Mapping[Input, str] = {
 
 
 def name_columns(schema: InputSchema) -> tuple[str, ...]:
+    """Return the names of the number columns."""
     return tuple(number.name for number in schema.numbers)

@@ -1,4 +1,4 @@
-"""What the service keeps of the exports of one model."""
+"""The exports of one model that the service keeps."""
 
 from online.plugins.export.deltas import VersionDeltas
 from online.plugins.export.encoder_files import EncoderFiles
@@ -10,6 +10,8 @@ from online.serving.runtime import Runtime
 
 
 class ModelExports(ModelPart):
+    """Creates the exports of one model, and keeps the last ones."""
+
     def __init__(self, model: ModelRuntime, runtime: Runtime) -> None:
         workspace, loader = runtime.workspace, model.live.loader
         self.versions = VersionExports(workspace, loader, runtime.disk)
@@ -18,9 +20,11 @@ class ModelExports(ModelPart):
         self.encoder_files = EncoderFiles(workspace, model.spec.name)
 
     def forget_log(self) -> None:
+        """Forget files that erased events have entered."""
         self.learner_files.forget()
         self.deltas.forget()
 
 
 def exports_of(model: ModelRuntime) -> ModelExports:
+    """Return this plugin's part of a model."""
     return model.parts.find(ModelExports)

@@ -19,12 +19,14 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class RepertoireFile:
+    """A written repertoire and its hash."""
+
     data: bytes
     sha256: str
 
 
 def write_repertoire_file(connection: Connection, model: str) -> RepertoireFile:
-    """The file of the replies that are active: JSON, the same bytes for the same replies."""
+    """Return the file of the replies that are active: JSON, the same bytes for the same replies."""
     examples = defaultdict[str, list[str]](list)
     for reply, _, text in load_examples(connection, model):
         examples[reply].append(text)

@@ -41,7 +41,7 @@ def restore(workspace: Workspace, loader: VersionLoader, number: int) -> Restore
 
 
 def find_held_out(loader: VersionLoader, manifest: Manifest, options: Options) -> Sequence[tuple[bytes, str]]:
-    """What the newest durable version until this one holds out: a version that is not durable keeps no examples."""
+    """Return what the newest durable version until this one holds out: a version that is not durable keeps no examples."""
     for loaded in loader.snapshots.folder.durable(manifest.recipe):
         earlier = loaded.manifest
         if earlier.learned_until <= manifest.learned_until and earlier.feature_epoch == manifest.feature_epoch:
@@ -52,4 +52,5 @@ def find_held_out(loader: VersionLoader, manifest: Manifest, options: Options) -
 
 
 def as_inner(model: Model) -> Model:
+    """Return the model inside the wrapper of retired classes."""
     return model.model if isinstance(model, RetirableModel) else model

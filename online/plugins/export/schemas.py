@@ -8,6 +8,8 @@ from online.schemas.fields import Wire
 
 
 class TensorDetails(Wire):
+    """One input or output of an exported file."""
+
     name: str
     dtype: Literal["float32", "float64", "int64"]
     shape: list[int | str] = Field(description="Numbers, and names of dimensions that differ from call to call.")

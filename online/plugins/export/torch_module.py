@@ -42,7 +42,7 @@ class Program:
 
 
 def read_program(model: onnx.ModelProto) -> Program:
-    """The steps of a graph, without those that only give an output its name."""
+    """Return the steps of a graph, without those that only give an output its name."""
     graph = model.graph
     steps = tuple(
         GraphOperator(
@@ -72,6 +72,7 @@ class GraphModule(nn.Module):
             self.register_buffer(self.buffer_of[name], torch.from_numpy(np.array(values)))
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Run the operators in order."""
         values: dict[str, Any] = dict(zip(self.program.inputs, inputs, strict=True))
         values |= {name: getattr(self, buffer) for name, buffer in self.buffer_of.items()} | self.small
         for step in self.program.steps:
@@ -84,16 +85,18 @@ STATIC = ("integers_", "shape_of_")  # names of constants that are shapes, axes 
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, num_heads: int) -> Tensor:
-    """Attention of [B, T, W] in `num_heads` heads."""
+    """Return attention of [B, T, W] in `num_heads` heads."""
     q, k, v = (part.reshape(*part.shape[:2], num_heads, -1).transpose(1, 2) for part in (query, key, value))
     return functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
 
 
 def normalise_layer(x: Tensor, gain: Tensor, shift: Tensor, epsilon: float) -> Tensor:
+    """Apply the layer norm of ONNX."""
     return functional.layer_norm(x, gain.shape, gain, shift, epsilon)
 
 
 def normalise_instance(x: Tensor, gain: Tensor, shift: Tensor, epsilon: float) -> Tensor:
+    """Apply the instance norm of ONNX."""
     return functional.layer_norm(x, x.shape[2:], eps=epsilon) * gain[:, None] + shift[:, None]
 
 
@@ -104,7 +107,7 @@ def slice_rows(x: Any, start: Sequence[int], end: Any, axes: Sequence[int] = (0,
 
 
 def gather(x: Any, places: Any, axis: int = 0) -> Tensor:
-    """Rows or columns of x by their places."""
+    """Return rows or columns of x by their places."""
     if isinstance(places, list):
         places = torch.tensor(places)
     found: Tensor = x[places] if axis == 0 else x.index_select(axis, places)
@@ -112,21 +115,24 @@ def gather(x: Any, places: Any, axis: int = 0) -> Tensor:
 
 
 def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """Apply the reshape of ONNX: 0 keeps a size."""
     return x.reshape([x.shape[at] if size == 0 else size for at, size in enumerate(shape)])
 
 
 def concatenate(*parts: Any, axis: int) -> Any:
-    """Tensors side by side, or one shape after the other."""
+    """Return tensors side by side, or one shape after the other."""
     if isinstance(parts[0], (list, torch.Size)):
         return [size for part in parts for size in part]
     return torch.cat(parts, axis)
 
 
 def convolve(x: Tensor, kernel: Tensor, bias: Tensor, kernel_shape: Sequence[int], pads: Sequence[int]) -> Tensor:
+    """Apply the convolution of ONNX."""
     return functional.conv2d(x, kernel, bias, padding=pads[0])
 
 
 def pool(x: Tensor, kernel_shape: Sequence[int], strides: Sequence[int]) -> Tensor:
+    """Apply the max pooling of ONNX."""
     return functional.max_pool2d(x, tuple(kernel_shape), tuple(strides))
 
 

@@ -34,6 +34,7 @@ class VersionExports:
 
     @property
     def folder(self) -> ExportFolder:
+        """The folder of the model's exports."""
         snapshots = self.loader.snapshots
         return ExportFolder(self.workspace.exports(snapshots.model), snapshots)
 

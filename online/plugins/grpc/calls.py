@@ -30,6 +30,7 @@ class Call:
 
     @property
     def route(self) -> str | None:
+        """The model that the metadata names; None without it."""
         return self.metadata.get(ROUTE_HEADER)
 
     def set_prediction(self, predicted: PredictionResult) -> None:
@@ -56,8 +57,9 @@ class Service:
     exceptions: Mapping[str, Access] = field(default_factory=dict)
 
     def access_of(self, method: str) -> Access:
+        """Return the scope that a method needs."""
         return self.exceptions.get(method, self.access)
 
     def list_access(self) -> dict[str, Access]:
-        """What each method needs, by SERVICE/METHOD."""
+        """Return what each method needs, by SERVICE/METHOD."""
         return {f"{self.descriptor.full_name}/{name}": self.access_of(name) for name in self.methods}

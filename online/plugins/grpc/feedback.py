@@ -20,10 +20,13 @@ TEXT_FIELDS = ("id", "user", "reason", "comment", "scope")
 
 
 class FeedbackService:
+    """Implements online.v1.Feedback."""
+
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
 
     def service(self) -> Service:
+        """Return the methods with their scopes."""
         methods: dict[str, Method] = {
             "Give": self.give,
             "Retract": self.retract,
@@ -36,6 +39,7 @@ class FeedbackService:
         return self.runtime.model(name[:80])
 
     async def give(self, request: pb.GiveRequest, call: Call) -> pb.GiveResponse:
+        """Give feedback, as POST :feedback does."""
         model = self._model(request.model)
         max_depth = self.runtime.settings.max_json_depth
         try:
@@ -47,12 +51,14 @@ class FeedbackService:
         return pb.GiveResponse(receipts=[pb.Receipt(**receipt.model_dump()) for receipt in receipts])
 
     async def retract(self, request: pb.FeedbackRef, call: Call) -> pb.Receipt:
+        """Retract one feedback."""
         model = self._model(request.model)
         receipt = await asyncio.shield(model.feedback.retract(request.id, call.caller))
         await record(self.runtime, call.caller, "retract", model.spec.name, name_offset(receipt.offset))
         return pb.Receipt(**receipt.model_dump())
 
     async def get_fate(self, request: pb.FeedbackRef, call: Call) -> pb.Fate:
+        """Return what became of one feedback."""
         model = self._model(request.model)
         await asyncio.shield(model.flush_outcomes())
         outcome = (await model.feedback.load_outcome(request.id, call.caller)).model_dump(exclude_none=True)
@@ -60,6 +66,7 @@ class FeedbackService:
         return pb.Fate(**{**outcome, **version})
 
     async def wait_learned(self, request: pb.WaitLearnedRequest, call: Call) -> pb.Learned:
+        """Wait until a live version has learned an offset, at most until the caller's deadline."""
         live = self._model(request.model).live
         timeout_s = MAX_WAIT_S if call.timeout_s is None else min(call.timeout_s, MAX_WAIT_S)
         await live.wait_until(request.offset, timeout_s)
@@ -78,7 +85,7 @@ def parse_item(item: pb.Item, max_depth: int) -> FeedbackItem:
 
 
 def parse_value(value: Value, max_depth: int) -> Any:
-    """A JSON value of at most `max_depth` levels. Raises TooLarge."""
+    """Return a JSON value of at most `max_depth` levels. Raises TooLarge."""
     kind = value.WhichOneof("kind")
     if kind in ("list_value", "struct_value") and not max_depth:
         raise TooLarge("the input nests too deep (max_json_depth)")

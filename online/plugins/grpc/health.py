@@ -20,11 +20,13 @@ Context = grpc.aio.ServicerContext[health_pb2.HealthCheckRequest, health_pb2.Hea
 
 
 class HealthService(health_pb2_grpc.HealthServicer):
+    """Implements grpc.health.v1.Health; the status of a model is its readiness."""
+
     def __init__(self, runtime: Runtime, services: Collection[str], stopping: asyncio.Event) -> None:
         self.runtime, self.services, self.stopping = runtime, services, stopping
 
     async def status(self, name: str) -> int | None:
-        """None for a name that is neither a service nor a model."""
+        """Return None for a name that is neither a service nor a model."""
         if name in self.services:
             return SERVING if await self.runtime.is_ready() else NOT_SERVING
         if name not in self.runtime.models:
@@ -36,6 +38,7 @@ class HealthService(health_pb2_grpc.HealthServicer):
     async def Check(  # noqa: N802
         self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> health_pb2.HealthCheckResponse:
+        """Return the status of the service or of a model. NOT_FOUND for another name."""
         status = await self.status(request.service)
         if status is None:
             text = f"there is no service or model {request.service[:80]!r}"

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
 
 class GrpcPlugin(Plugin):
+    """The hooks of gRPC."""
+
     name = "grpc"
 
     def api_part(self, app: "FastAPI") -> "GrpcServer | None":
-        """None where no port is set: the gRPC library is not imported then."""
+        """Return None where no port is set: the gRPC library is not imported then."""
         runtime: Runtime = app.state.runtime
         if runtime.settings.grpc_port is None or not runtime.is_primary:
             return None
@@ -26,6 +28,7 @@ class GrpcPlugin(Plugin):
         return GrpcServer(runtime, app.state.callers, runtime.rates, runtime.settings.grpc_port)
 
     def grpc_services(self, runtime: "Runtime") -> "Iterable[Service]":
+        """Return this plugin's gRPC services."""
         from online.plugins.grpc.feedback import FeedbackService
 
         return (FeedbackService(runtime).service(),)

@@ -59,17 +59,19 @@ Handler = Callable[[bytes, Context], Coroutine[Any, Any, bytes]]
 
 
 def create_services(runtime: Runtime) -> list[Service]:
-    """The services of every plugin."""
+    """Return the services of every plugin."""
     return collect_all("grpc_services", runtime)
 
 
 def list_rpcs() -> dict[str, Access]:
-    """What each method of every service needs, by SERVICE/METHOD; no runtime is needed to describe them."""
+    """Return what each method of every service needs, by SERVICE/METHOD; no runtime is needed to describe them."""
     services = create_services(cast(Runtime, None))
     return {rpc: access for service in services for rpc, access in service.list_access().items()}
 
 
 class GrpcServer(ServicePart):
+    """Runs the gRPC server beside HTTP."""
+
     def __init__(self, runtime: Runtime, callers: Callers, rates: RateLimits, port: int) -> None:
         self.runtime, self.callers, self.rates, self.port = runtime, callers, rates, port
         self.server: grpc.aio.Server | None = None
@@ -177,7 +179,7 @@ class GrpcServer(ServicePart):
 
 
 async def next_message(bodies: AsyncIterator[bytes], stopping: "asyncio.Future[Any]") -> bytes | None:
-    """The next message of a stream; None at its end, or when the server stops first."""
+    """Return the next message of a stream; None at its end, or when the server stops first."""
     message = asyncio.ensure_future(anext(bodies, None))
     try:
         await asyncio.wait((message, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -187,6 +189,7 @@ async def next_message(bodies: AsyncIterator[bytes], stopping: "asyncio.Future[A
 
 
 def parse_message(kind: type[Message], body: bytes) -> Any:
+    """Parse a message. Raises BadInput."""
     try:
         return kind.FromString(body)
     except DecodeError:
@@ -194,12 +197,13 @@ def parse_message(kind: type[Message], body: bytes) -> Any:
 
 
 def read_metadata(context: Context) -> dict[str, str]:
+    """Return the metadata that is text."""
     sent = context.invocation_metadata() or ()
     return {name: value for name, value in sent if isinstance(value, str)}
 
 
 def model_in(message: Any) -> str | None:
-    """The name of the model that a request of any service is about; None for one that names none."""
+    """Return the name of the model that a request of any service is about; None for one that names none."""
     names = message.DESCRIPTOR.fields_by_name
     if "model_spec" in names:
         return str(message.model_spec.name)
@@ -210,10 +214,12 @@ def model_in(message: Any) -> str | None:
 
 
 def status_code_of(error: OnlineError) -> grpc.StatusCode:
+    """Return the status code of an error."""
     if isinstance(error, PreconditionFailed):
         return grpc.StatusCode.FAILED_PRECONDITION
     return CODES.get(error.status, grpc.StatusCode.INTERNAL)
 
 
 def truncate(text: str) -> str:
+    """Return an error's text, shortened to what fits into a trailer."""
     return text if len(text) <= MAX_ERROR_CHARS else f"{text[:MAX_ERROR_CHARS]}...TRUNCATED"

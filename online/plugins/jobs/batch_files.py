@@ -45,7 +45,7 @@ def replace_durably(path: Path, data: bytes) -> None:
 
 
 def file_stamp(path: Path) -> tuple[int, int, int]:
-    """Identity, size and time of a file, which change when its content does.
+    """Return identity, size and time of a file, which change when its content does.
 
     Raises BadInput, also for what is no file: a pipe may never have an end.
     """

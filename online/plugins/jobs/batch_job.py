@@ -82,6 +82,7 @@ class JobSpec:
         return f"job_{hashlib.sha256(str(self.output).encode()).hexdigest()[:12]}"
 
     def as_json(self) -> dict[str, Any]:
+        """Return the job as JSON values."""
         return {**asdict(self), "input": str(self.input), "output": str(self.output)}
 
 
@@ -157,6 +158,7 @@ class BatchJob:
 
     @property
     def counts(self) -> JobCounts:
+        """The counts of the rows written."""
         return self.progress.counts
 
     # the record of the job, job.json
@@ -321,6 +323,7 @@ class BatchJob:
             (self.spec.output / name).unlink(missing_ok=True)
 
     def close(self) -> None:
+        """Close the files of the job."""
         for file in self._files.values():
             with suppress(OSError):  # a full disk, which was reported when it was met
                 file.close()
@@ -328,10 +331,11 @@ class BatchJob:
 
 
 def pin_version(snapshots: Snapshots) -> Pin:
-    """A function that gives a version a label, so that it is not pruned."""
+    """Return a function that gives a version a label, so that it is not pruned."""
     return lambda label, version: snapshots.labels.set(label, LabelTarget(snapshots.labels.resolve(version)))
 
 
 def unpin_version(snapshots: Snapshots, spec: JobSpec) -> None:
+    """Delete the label that kept the version of a job."""
     with suppress(NotFound):
         snapshots.labels.delete(spec.label)

@@ -74,6 +74,7 @@ class RunningJob:
             self.task.cancel()
 
     def check(self) -> None:
+        """Raise JobCancelled once the job is to leave."""
         self.check_time()
         if self.leaving.is_set():
             raise JobCancelled
@@ -90,6 +91,7 @@ class YieldingEncoder:
         self._encoder, self._loads = encoder, loads
 
     def encode(self, instances: Sequence[Any]) -> list[bytes]:
+        """Encode when no interactive request waits, or after a short time."""
         for load in self._loads:
             load.gone.wait(MAX_YIELD_S)
         return self._encoder.encode(instances)
@@ -112,7 +114,7 @@ class BatchQueue(ServicePart):
     # reading jobs
 
     def list_jobs(self, model: str) -> list[JobStatus]:
-        """All jobs of a model, newest first."""
+        """Return all jobs of a model, newest first."""
         return [self._with_progress(job) for job in self.records.list_jobs() if job.model == model]
 
     def load(self, model: str, id: str) -> JobStatus:
@@ -193,7 +195,7 @@ class BatchQueue(ServicePart):
             self.metrics.jobs.set(len(self.running))
 
     async def _run_to_end(self, job: JobStatus, running: RunningJob) -> JobStatus:
-        """What became of a job. It is cancelled when the service stops, and continued at the next start."""
+        """Return what became of a job. It is cancelled when the service stops, and continued at the next start."""
         try:
             spec = self._build_spec(job.model, job)
             started = job.model_copy(update={"state": "running"})
@@ -214,7 +216,7 @@ class BatchQueue(ServicePart):
             return job.model_copy(update={"state": "failed", "error": reason})
 
     def _with_caller_paths(self, error: str, job: JobStatus) -> str:
-        """An error that names files as the caller named them."""
+        """Return an error that names files as the caller named them."""
         with suppress(OnlineError):
             spec = self._build_spec(job.model, job)
             return error.replace(str(spec.input), job.input).replace(str(spec.output), job.output)
@@ -268,7 +270,7 @@ class BatchQueue(ServicePart):
 
     @staticmethod
     async def _answer(predictor: Predictor, served: ServedVersion, batch: RowBatch) -> list[Answer]:
-        """The answers are not recorded, so they take no feedback."""
+        """Return the answers to a batch. They are not recorded, so they accept no feedback."""
         keys = [None] * len(batch.inputs)
         pending = AwaitedRequest(batch.inputs, served.encoder, keys, pinned=served)
         predictor.batcher.submit_for_job(pending)
@@ -349,6 +351,7 @@ def resolve_path(settings: Settings, path: str) -> Path:
 
 
 def is_file(path: Path) -> bool:
+    """Return whether a path is a file."""
     try:
         return path.is_file()
     except OSError:  # the name is one that no file can have

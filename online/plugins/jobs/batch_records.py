@@ -18,7 +18,7 @@ class JobRecords:
         self.folder = folder
 
     def list_jobs(self) -> list[JobStatus]:
-        """All records, newest first."""
+        """Return all records, newest first."""
         records = [self.read(path.stem) for path in self.folder.glob("[0-9a-f]*.json")]
         return sorted((each for each in records if each is not None), key=lambda each: each.created_at, reverse=True)
 
@@ -30,6 +30,7 @@ class JobRecords:
         return record
 
     def read(self, id: str) -> JobStatus | None:
+        """Return the record of a job; None if it was deleted."""
         try:
             return JobStatus.model_validate_json((self.folder / f"{id}.json").read_bytes())
         except (OSError, ValueError):
@@ -41,4 +42,5 @@ class JobRecords:
             replace_durably(self.folder / f"{job.id}.json", job.model_dump_json().encode())
 
     def delete(self, job: JobStatus) -> None:
+        """Delete the record of a job."""
         (self.folder / f"{job.id}.json").unlink(missing_ok=True)

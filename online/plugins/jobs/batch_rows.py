@@ -48,6 +48,8 @@ class RowBatch:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRecord:
+    """A record that cannot be read, and why."""
+
     cause: str
 
 
@@ -68,7 +70,7 @@ class BatchRowReader(Protocol):
     """
 
     def count(self, request: RowsRequest, check: Check) -> int:
-        """The number of rows. Raises BadInput if the file cannot be read to its end."""
+        """Return the number of rows. Raises BadInput if the file cannot be read to its end."""
 
     def read(self, request: RowsRequest, check: Check) -> Generator[BatchRow, None, None]:
         """Yield every row. Raises BadInput if the file cannot be read on."""
@@ -81,9 +83,11 @@ class DirectReader:
     limits: ReadLimits = DEFAULT_LIMITS
 
     def count(self, request: RowsRequest, check: Check) -> int:
+        """Return the number of rows."""
         return count_rows(request, self.limits, check)
 
     def read(self, request: RowsRequest, check: Check) -> Generator[BatchRow, None, None]:
+        """Yield the rows in order."""
         to_instance = choose_instances(request, self.limits)
         for line, record in with_checks(read_records(request, self.limits), check):
             yield parse_record(request, line, record, to_instance)
@@ -93,6 +97,7 @@ ToInstance = Callable[[Any], Any]  # a record -> the instance that it stands for
 
 
 def parse_record(request: RowsRequest, line: int, record: Any, to_instance: ToInstance) -> BatchRow:
+    """Return the row of a record, with the cause if it cannot be used."""
     if isinstance(record, UnreadableRecord):
         return BatchRow(line, cause=record.cause)
     try:
@@ -139,6 +144,7 @@ def read_csv(request: RowsRequest, limits: ReadLimits) -> Iterator[tuple[int, An
 
 
 def read_jsonl(path: Path, limits: ReadLimits) -> Iterator[tuple[int, Any]]:
+    """Yield (line, record) of a JSONL file."""
     with open_bytes(path, limits) as (lines, _):
         for number, line in enumerate(lines, 1):
             if number == 1:
@@ -148,6 +154,7 @@ def read_jsonl(path: Path, limits: ReadLimits) -> Iterator[tuple[int, Any]]:
 
 
 def parse_line(line: bytes) -> Any:
+    """Return the record of a line, or why it cannot be read."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -157,7 +164,7 @@ def parse_line(line: bytes) -> Any:
 
 
 def with_checks(rows: Iterable[T], check: Check) -> Iterator[T]:
-    """The rows, with a call of `check` now and then."""
+    """Yield the rows, with a call of `check` now and then."""
     for number, row in enumerate(rows):
         if number % CHECK_EVERY == 0:
             check()
@@ -207,6 +214,7 @@ def treat_record(treat: Callable[[Any], Any], record: Any, input: str) -> Any:
 
 
 def drop_missing(record: Mapping[str, Any], key: str = "") -> dict[str, Any]:
+    """Return the cells of a row that have a value, without the key."""
     return {name: value for name, value in record.items() if value not in (None, "") and name != key}
 
 
@@ -224,13 +232,14 @@ def read_object(record: Any, input: str) -> Any:
 
 
 def only_value(cells: Mapping[str, Any]) -> Any:
+    """Return the only cell of a row. Raises ValueError if it has several."""
     if len(cells) != 1:
         raise ValueError(f"none of its {len(cells)} fields is named 'text'; rename the field that holds the text")
     return next(iter(cells.values()))
 
 
 def encode_row(encoder: "Encoder", row: BatchRow) -> tuple[BatchRow, bytes | None]:
-    """The row with its features, or with the cause why it has none."""
+    """Return the row with its features, or with the cause why it has none."""
     if row.cause is not None:
         return row, None
     try:

@@ -38,10 +38,12 @@ KILLED = {
 
 
 def print_count(reader: DirectReader, request: RowsRequest) -> None:
+    """Print the number of rows."""
     print_line(reader.count(request, lambda: None))
 
 
 def print_rows(reader: DirectReader, request: RowsRequest) -> None:
+    """Print the rows as lines of JSON."""
     for row in reader.read(request, lambda: None):
         try:
             print_line([row.line, row.instance, row.key, row.cause])
@@ -52,6 +54,7 @@ def print_rows(reader: DirectReader, request: RowsRequest) -> None:
 
 
 def print_line(value: Any) -> None:
+    """Print a value as a line of JSON."""
     sys.stdout.write(json.dumps(value) + "\n")
 
 
@@ -65,10 +68,12 @@ class ProcessReader:
         self.settings = settings
 
     def count(self, request: RowsRequest, check: Check) -> int:
+        """Return the number of rows."""
         with child_lines(self.settings, request, check, "--count") as lines:
             return int(next(lines))
 
     def read(self, request: RowsRequest, check: Check) -> Generator[BatchRow, None, None]:
+        """Yield the rows in order."""
         with child_lines(self.settings, request, check) as lines:
             for line in lines:
                 values = json.loads(line)
@@ -79,7 +84,7 @@ class ProcessReader:
 
 @contextmanager
 def child_lines(settings: Settings, request: RowsRequest, check: Check, *flags: str) -> Iterator[Iterator[bytes]]:
-    """The lines that a child process prints; it is killed when the block is left.
+    """Yield the lines that a child process prints; it is killed when the block is left.
 
     Reading on raises BadInput where the child ends before it has printed all.
     """
@@ -127,7 +132,7 @@ def read_lines(
 
 
 def find_reason(status: int, errors: IO[bytes], request: RowsRequest) -> BadInput:
-    """Why a child has ended before its last line."""
+    """Return why a child has ended before its last line."""
     if status in KILLED:
         return TooLarge(f"{request.path} was not read to its end: it takes {KILLED[status]}")
     errors.seek(0)

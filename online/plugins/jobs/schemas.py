@@ -30,6 +30,8 @@ class BatchPredictRequest(NativeRequest):
 
 
 class JobStatus(BatchPredictRequest):
+    """A job and its progress."""
+
     id: str
     model: str
     created_at: str
@@ -43,4 +45,6 @@ class JobStatus(BatchPredictRequest):
 
 
 class JobsAnswer(Wire):
+    """The jobs of a model."""
+
     jobs: list[JobStatus]

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def compute_fingerprint(value: Any) -> str:
-    """sha256 of every number and name that is reachable from `value`."""
+    """Return sha256 of every number and name that is reachable from `value`."""
     seen = hashlib.sha256()
     hash_content(value, seen.update, set())
     return seen.hexdigest()
@@ -32,7 +32,7 @@ def hash_content(value: Any, update: Any, inside: set[int]) -> None:
 
 
 def list_children(value: Any) -> Iterable[Any]:
-    """The parts of a value, in an order set by content alone."""
+    """Return the parts of a value, in an order set by content alone."""
     if isinstance(value, dict) or hasattr(value, "items"):
         unseeded = (
             "_rng" if isinstance(value, dict) and value.get("seed", 0) is None else None

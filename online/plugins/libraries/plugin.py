@@ -10,9 +10,12 @@ if TYPE_CHECKING:
 
 
 class LibrariesPlugin(Plugin):
+    """The hooks of libraries."""
+
     name = "libraries"
 
     def kinds(self) -> "Iterable[KindSpec]":
+        """Return this plugin's kinds of models."""
         from online.plugins.libraries.kinds import KINDS
 
         return KINDS

@@ -25,7 +25,7 @@ class RecentErrors:
             self.errors = [*self.errors, abs(error)][-KEPT:]
 
     def interval(self, value: float) -> tuple[float, float] | None:
-        """The interval around a prediction; None before there are two errors."""
+        """Return the interval around a prediction; None before there are two errors."""
         count = len(self.errors)
         if count < 2:
             return None

@@ -79,9 +79,11 @@ class River(WrappedEstimator):
         self._begin()
 
     def feature_epoch(self) -> str:
+        """Return the name of the inputs: tables."""
         return "table"
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        """Answer each input; the model does not change."""
         return [self._answer(to_river_row(data, self.options["one_hot"])) for data in inputs]
 
     def _answer(self, row: dict[str, Any]) -> Answer:
@@ -133,7 +135,7 @@ class River(WrappedEstimator):
 
 
 def predict_chances(estimator: Any, row: dict[str, Any]) -> Mapping[Any, float]:
-    """The probability of each class; 1 for the predicted one if the estimator computes no probabilities."""
+    """Return the probability of each class; 1 for the predicted one if the estimator computes no probabilities."""
     try:
         found: Mapping[Any, float] = estimator.predict_proba_one(row)
     except NotImplementedError:

@@ -46,14 +46,14 @@ def build_own_estimator(path: str, params: Mapping[str, Any], is_right: Callable
 
 
 def last_step(estimator: Any) -> Any:
-    """The last step of a pipeline; any other estimator itself."""
+    """Return the last step of a pipeline; any other estimator itself."""
     from river import compose
 
     return [*estimator.steps.values()][-1] if isinstance(estimator, compose.Pipeline) else estimator
 
 
 def find_unseeded(estimator: Any) -> str:
-    """The name of a class inside the estimator that has a parameter `seed` without a value; "" if there is none."""
+    """Return the name of a class inside the estimator that has a parameter `seed` without a value; "" if there is none."""
     return find_without_seed(type(estimator).__name__, getattr(estimator, "_get_params", dict)())
 
 
@@ -105,7 +105,7 @@ def build_part(spec: EstimatorSpec, params: Mapping[str, Any]) -> Any:
 
 
 def import_from_river(place: str, named: Mapping[str, EstimatorSpec]) -> Any:
-    """The attribute of river at "module.Name". Raises ValueError if there is none."""
+    """Return the attribute of river at "module.Name". Raises ValueError if there is none."""
     module, _, attribute = place.rpartition(".")
     try:
         return getattr(importlib.import_module(f"river.{module}"), attribute)
@@ -117,7 +117,7 @@ def import_from_river(place: str, named: Mapping[str, EstimatorSpec]) -> Any:
 
 
 def is_own(estimator: str) -> bool:
-    """Whether the option names code of the operator."""
+    """Return whether the option names code of the operator."""
     return is_import_path(estimator)
 
 
@@ -125,7 +125,7 @@ def is_own(estimator: str) -> bool:
 
 
 def to_river_row(data: bytes, one_hot: bool = True) -> dict[str, Any]:
-    """A row for river: numbers unchanged, a category as `name=value`: 1, or unchanged without `one_hot`."""
+    """Return a row for river: numbers unchanged, a category as `name=value`: 1, or unchanged without `one_hot`."""
     if not one_hot:
         return dict(parse_row(data))
     return {
@@ -135,7 +135,7 @@ def to_river_row(data: bytes, one_hot: bool = True) -> dict[str, Any]:
 
 
 def read_river_row(data: bytes, one_hot: bool = True) -> dict[str, Any]:
-    """A row to learn from. Raises BadExample for what no encoder produces, and for a number that is too large."""
+    """Return a row to learn from. Raises BadExample for what no encoder produces, and for a number that is too large."""
     try:
         row = to_river_row(data, one_hot)
     except (ValueError, AttributeError):

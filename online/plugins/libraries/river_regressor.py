@@ -90,9 +90,11 @@ class RiverRegressor(WrappedEstimator):
         self._begin()
 
     def feature_epoch(self) -> str:
+        """Return the name of the inputs: tables."""
         return "table"
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        """Answer each input; the model does not change."""
         return [self._answer(to_river_row(data, self.options["one_hot"])) for data in inputs]
 
     def _answer(self, row: dict[str, Any]) -> Answer:
@@ -102,7 +104,7 @@ class RiverRegressor(WrappedEstimator):
         return Answer(repr(value), (), interval=self.errors.interval(value))
 
     def _number(self, estimator: Any, row: dict[str, Any], failures: EstimatorFailures | None = None) -> float | None:
-        """What the estimator predicts; None if it cannot. failures: where that is counted."""
+        """Return what the estimator predicts; None if it cannot. failures: where that is counted."""
         known, failures = (
             {name: value for name, value in row.items() if name in self.names},
             failures or EstimatorFailures(),
@@ -167,6 +169,7 @@ class RiverRegressor(WrappedEstimator):
 
 
 def is_forecaster(found: Any) -> bool:
+    """Return whether an estimator or its class forecasts a series."""
     from river.time_series.base import Forecaster
 
     return issubclass(found, Forecaster) if isinstance(found, type) else isinstance(found, Forecaster)

@@ -20,13 +20,14 @@ OWN_SHARE = 1e-3
 
 
 def is_gaussian(estimator: Any) -> bool:
+    """Return whether an estimator is Gaussian naive Bayes."""
     from sklearn.naive_bayes import GaussianNB
 
     return isinstance(estimator, GaussianNB)
 
 
 def reads_raw(estimator: Any) -> bool:
-    """Whether standardised rows are none to an estimator: counts and categories are not negative, and bell curves have a
+    """Return whether standardised rows are none to an estimator: counts and categories are not negative, and bell curves have a
     mean and a width of their own, which those of rows whose scale still moves have not."""
     from sklearn.naive_bayes import CategoricalNB, ComplementNB, GaussianNB, MultinomialNB
 
@@ -34,7 +35,7 @@ def reads_raw(estimator: Any) -> bool:
 
 
 def counts_columns(estimator: Any) -> bool:
-    """Whether an estimator must read no free columns. Smoothing by a number for each column needs them all from the start."""
+    """Return whether an estimator must read no free columns. Smoothing by a number for each column needs them all from the start."""
     from sklearn.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 
     return isinstance(estimator, (BernoulliNB, ComplementNB, MultinomialNB)) and np.ndim(estimator.alpha) == 0
@@ -49,7 +50,7 @@ def grow(estimator: Any, width: int) -> None:
 
 
 def smooth(estimator: Any, variance_D: Floats) -> Any:
-    """A copy of a GaussianNB that answers with variances above zero. variance_D: of each column, over all rows so far.
+    """Return a copy of a GaussianNB that answers with variances above zero. variance_D: of each column, over all rows so far.
 
     What is added is a share of the largest variance, as in scikit-learn, and at most OWN_SHARE of the column's own: a column of
     large numbers must not blur one of small ones.

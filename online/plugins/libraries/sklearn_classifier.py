@@ -90,11 +90,13 @@ class SklearnClassifier(WrappedEstimator):
         return build_estimator(self.options["estimator"], self.options["params"], NAMED, "classifier", "a classifier")
 
     def feature_epoch(self) -> str:
+        """Return the name of the features that the model reads."""
         return str(self.options["input"])
 
     # predict
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        """Answer each input; the model does not change."""
         if not self.seen:
             return [Answer(None, ()) for _ in inputs]
         return [self._answer(data) for data in inputs]
@@ -110,7 +112,7 @@ class SklearnClassifier(WrappedEstimator):
         return Answer(ranked[0][0], tuple(Candidate(label, p) for label, p in ranked), ranked[0][1])
 
     def _chances(self, data: bytes) -> list[float] | None:
-        """The probability of each class; None where the estimator gives numbers that are not finite."""
+        """Return the probability of each class; None where the estimator gives numbers that are not finite."""
         if self.estimator is None or not hasattr(self.estimator, "classes_"):
             return [float(label in self.seen) for label in self.classes]
         self.failures.tried += 1
@@ -123,7 +125,7 @@ class SklearnClassifier(WrappedEstimator):
         return [round(float(p), 9) for p in scores_C] if np.isfinite(scores_C).all() else None
 
     def _smoothed(self, data: bytes) -> tuple[Any, NDArray[np.float64]]:
-        """What answers, and the row [1, D] that it reads."""
+        """Return what answers, and the row [1, D] that it reads."""
         row_1D = self._row(data)
         if self.counts_columns:
             return self.estimator, row_1D[:, : self.estimator.n_features_in_]
@@ -193,14 +195,14 @@ class SklearnClassifier(WrappedEstimator):
 
 
 def read_classes(given: Sequence[Any]) -> list[str]:
-    """The declared classes. Raises ValueError for one alone, for one named twice, and for what is not a text."""
+    """Return the declared classes. Raises ValueError for one alone, for one named twice, and for what is not a text."""
     if not all(isinstance(each, str) and each for each in given) or len({*given}) != len(given) or len(given) == 1:
         raise ValueError(f"option 'classes' must list two classes or more, as texts and each once, not {given!r}")
     return [*given]
 
 
 def predict_scores(estimator: Any, row_1D: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The probability of each class, [C]; from the decision function where the estimator computes none."""
+    """Return the probability of each class, [C]; from the decision function where the estimator computes none."""
     if hasattr(estimator, "predict_proba"):
         return np.asarray(estimator.predict_proba(row_1D)[0], np.float64)
     if not hasattr(estimator, "decision_function"):

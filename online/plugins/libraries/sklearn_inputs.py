@@ -71,7 +71,7 @@ class RowReader:
             self.spread = self.spread + before_D * (x_D - self.mean)
 
     def row(self, features: bytes) -> NDArray[np.float64]:
-        """One row, [1, D]."""
+        """Return one row, [1, D]."""
         x_D = self._read(features)
         if self.scales and self.count:
             deviation_D = np.sqrt(self.variance)
@@ -80,7 +80,7 @@ class RowReader:
         return np.asarray(x_D[None])
 
     def raw(self, features: bytes) -> NDArray[np.float64]:
-        """One row as it was given, [1, D]."""
+        """Return one row as it was given, [1, D]."""
         return np.asarray(self._read(features)[None])
 
     @property
@@ -110,7 +110,7 @@ class RowReader:
 
 
 def read_column_values(features: bytes) -> dict[str, float]:
-    """The columns of a table's row: numbers by name, and 1 for each `name=category`."""
+    """Return the columns of a table's row: numbers by name, and 1 for each `name=category`."""
     return {
         (name if isinstance(value, float) else f"{name}={value}"): (value if isinstance(value, float) else 1.0)
         for name, value in read_row(features).items()

@@ -60,6 +60,7 @@ class TargetScale:
     spread: float = 0.0
 
     def add(self, number: float) -> None:
+        """Count a target for the running mean and variance."""
         self.count += 1
         before = number - self.mean
         self.mean += before / self.count
@@ -67,6 +68,7 @@ class TargetScale:
 
     @property
     def deviation(self) -> float:
+        """The standard deviation; 1 while it is 0."""
         return math.sqrt(self.spread / self.count) or 1.0
 
 
@@ -85,9 +87,11 @@ class SklearnRegressor(WrappedEstimator):
         self._begin()
 
     def feature_epoch(self) -> str:
+        """Return the name of the features that the model reads."""
         return str(self.options["input"])
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        """Answer each input; the model does not change."""
         return [self._answer(data) for data in inputs]
 
     def _answer(self, data: bytes) -> Answer:
@@ -97,7 +101,7 @@ class SklearnRegressor(WrappedEstimator):
         return Answer(repr(value), (), interval=self.errors.interval(value))
 
     def _number(self, data: bytes, failures: EstimatorFailures | None = None) -> float | None:
-        """What the estimator predicts; None if it is not a finite number. failures: where an error is counted."""
+        """Return what the estimator predicts; None if it is not a finite number. failures: where an error is counted."""
         failures = failures or EstimatorFailures()
         failures.tried += 1
         try:

@@ -1,4 +1,4 @@
-"""What all models around an estimator of another library share: the signed state, and a learn that is all or nothing.
+"""The base of all models around an estimator of another library: the signed state, and a learn that is all or nothing.
 
     learn: examples -> prepared rows -> estimator, one by one, in order
                                         an error in the middle -> the last backup, and the examples since: BadExample
@@ -65,7 +65,7 @@ class WrappedEstimator:
     # what a subclass says about itself
 
     def _content(self) -> Any:
-        """What is pickled and hashed."""
+        """Return what is pickled and hashed."""
         raise NotImplementedError
 
     def _adopt(self, content: Any) -> None:
@@ -73,7 +73,7 @@ class WrappedEstimator:
         raise NotImplementedError
 
     def _facts(self) -> dict[str, Any]:
-        """The rest of its state, as JSON."""
+        """Return the rest of its state, as JSON."""
         raise NotImplementedError
 
     def _adopt_facts(self, facts: Mapping[str, Any]) -> None:
@@ -81,7 +81,7 @@ class WrappedEstimator:
         raise NotImplementedError
 
     def _checked(self, example: Example) -> Any:
-        """The example as the estimator reads it. Raises BadExample."""
+        """Return the example as the estimator reads it. Raises BadExample."""
         raise NotImplementedError
 
     def _learn_one(self, example: Example, row: Any) -> None:
@@ -90,6 +90,7 @@ class WrappedEstimator:
     # learn
 
     def learn(self, examples: Sequence[Example]) -> None:
+        """Learn the examples in order, or none of them: an error restores the last backup."""
         rows = [self._checked(example) for example in examples]
         for example, row in zip(examples, rows, strict=True):
             try:
@@ -119,6 +120,7 @@ class WrappedEstimator:
         self.revision = new_revision()
 
     def check(self, examples: Sequence[Example]) -> None:
+        """Raise BadExample for an example that the estimator refuses; a copy tries it where that is cheap."""
         rows = [self._checked(example) for example in examples]
         if self.copies:  # only the estimator itself knows what it accepts
             self._try(examples, rows)
@@ -138,19 +140,22 @@ class WrappedEstimator:
             self._adopt_facts(facts)
 
     def unlearn(self, examples: Sequence[Example]) -> None:
+        """Raise NotImplementedError: estimators of libraries cannot subtract."""
         raise NotImplementedError(f"a {self.learner} cannot subtract; replay the log instead (subtracts is False)")
 
     def drifted(self, label: str | None, since: int) -> None:
         """Do nothing: the estimator has no windows that we control."""
 
     def facts(self) -> Mapping[str, float]:
+        """Return the figures of the state that versions show."""
         return {}
 
     def probes(self) -> list[tuple[bytes, str | None]]:
+        """Return inputs that the gate predicts before a version goes live, each with the expected choice or None."""
         return [(data, None) for data in self.recent]
 
     def answering(self) -> Any:
-        """The estimator that predicts: itself, or the copy of its present content."""
+        """Return the estimator that predicts: itself, or the copy of its present content."""
         if not self.copies:
             return self._content()
         if self._copy is None or self._copy[0] != self.revision:
@@ -160,15 +165,18 @@ class WrappedEstimator:
     # state
 
     def fingerprint(self) -> str:
+        """Return a hash of everything that was learned; equal states have equal hashes."""
         return compute_fingerprint(self._content())
 
     def state(self, serving_only: bool = False) -> State:
+        """Return the pickled estimator with its HMAC."""
         data = pickle.dumps(self._content(), protocol=5)
         meta = {**self._facts(), "recent": [features.hex() for features in self.recent], "hmac": self._sign(data)}
         tensors = {"estimator": np.frombuffer(data, np.uint8), "meta": pack_json(meta)}
         return {"estimator": StatePart(tensors, serving=True, revision=self.revision)}
 
     def restore(self, state: State) -> None:
+        """Unpickle the estimator, if its HMAC is this installation's. Raises ValueError."""
         tensors = state["estimator"].tensors
         data, meta = tensors["estimator"].tobytes(), unpack_json(tensors["meta"])
         if not self._is_signed(data, meta["hmac"]):
@@ -190,11 +198,12 @@ class WrappedEstimator:
 
 
 def describe_failure(learner: str, error: Exception) -> str:
+    """Return the reason of an example that cannot be learned."""
     return f"{CANNOT_LEARN} {learner} cannot learn it: {type(error).__name__}: {error}"
 
 
 def parse_keys(text: str) -> list[tuple[str, bytes]]:
-    """The ids and keys in the option `key`; the id is "" for a key without one."""
+    """Return the ids and keys in the option `key`; the id is "" for a key without one."""
     pairs = (key.rpartition(":") for key in text.split())
     return [(id, bytes.fromhex(digits)) for id, _, digits in pairs] or [("", b"in memory only")]
 
@@ -214,6 +223,6 @@ def check_untrusted_estimator(options: Options, default: str, names: Sequence[st
 
 
 def is_plain(value: Any) -> bool:
-    """Whether it is a number, a boolean, None or a short text."""
+    """Return whether it is a number, a boolean, None or a short text."""
     short = isinstance(value, str) and len(value) <= LONGEST_TEXT
     return value is None or isinstance(value, (bool, int, float)) or short

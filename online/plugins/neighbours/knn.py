@@ -74,6 +74,7 @@ class StoredExample:
     sign: int
 
     def digest(self) -> int:
+        """Return a hash of the example, whose sum over all identifies the memory."""
         data = f"{self.offset} {self.label} {self.sign} ".encode() + self.features
         return int.from_bytes(hashlib.sha256(data).digest(), "little")
 
@@ -90,6 +91,7 @@ class RowDigest:
         self._gone: dict[int, StoredExample] = {}
 
     def add(self, row: StoredExample) -> None:
+        """Add an example to the digest."""
         self._added[row.offset] = row
 
     def subtract(self, row: StoredExample) -> None:
@@ -98,7 +100,7 @@ class RowDigest:
             self._gone[row.offset] = row
 
     def compute(self, stored: Mapping[int, StoredExample]) -> int:
-        """The digest of the stored rows."""
+        """Return the digest of the stored rows."""
         changes = len(self._added) + len(self._gone)
         if changes >= len(stored):
             self._known = sum(row.digest() for row in stored.values())
@@ -131,11 +133,13 @@ class Knn:
         return not self.evicted
 
     def feature_epoch(self) -> str:
+        """Return the name of the features that the model reads."""
         return TextEncoder.epoch if self.input == "text" else self.input
 
     # predict
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        """Answer each input; the model does not change."""
         if not self.offsets:
             return [Answer(None, ()) for _ in inputs]
         if self._index is None:
@@ -157,7 +161,7 @@ class Knn:
         return Answer(candidates[0].id, candidates, candidates[0].score)
 
     def _build_index(self, view: ExampleView, offsets: Sequence[int]) -> NeighborIndex:
-        """The examples with these offsets, as a view reads them."""
+        """Return the examples with these offsets, as a view reads them."""
         labels = {offset: view.read(offset, self.stored[offset].label) for offset in offsets}
         rows = [(self.stored[offset], label) for offset, label in labels.items() if label is not None]
         names = sorted({name for row, _ in rows for name in parse_row(row.features)}) if self.input == "table" else []
@@ -167,7 +171,7 @@ class Knn:
         return index
 
     def _choose(self, view: ExampleView, known: Sequence[int], asked: Sequence[int]) -> list[str | None]:
-        """What the examples with the offsets `known` answer to those with the offsets `asked`, as a view reads them."""
+        """Return what the examples with the offsets `known` answer to those with the offsets `asked`, as a view reads them."""
         index = self._build_index(view, known)
         return [self._answer(index, self._parse(self.stored[offset].features)).choice for offset in asked]
 
@@ -185,6 +189,7 @@ class Knn:
     # learn
 
     def learn(self, examples: Sequence[Example]) -> None:
+        """Learn the examples in order, all or none of them. Raises BadExample."""
         self.check(examples)
         for example in examples:
             self._store(
@@ -194,10 +199,11 @@ class Knn:
                 self._index = None
 
     def _labels(self) -> dict[int, str]:
-        """The classes of the positive examples by offset, ascending."""
+        """Return the classes of the positive examples by offset, ascending."""
         return {offset: self.stored[offset].label for offset in self.offsets if self.stored[offset].sign > 0}
 
     def check(self, examples: Sequence[Example]) -> None:
+        """Raise BadExample for an example that this kind cannot learn."""
         for example in examples:
             check(example, "knn model", self.input, self.options["size"])
 
@@ -217,6 +223,7 @@ class Knn:
             self.evicted = True
 
     def unlearn(self, examples: Sequence[Example]) -> None:
+        """Remove the examples from the state."""
         for example in examples:
             self._forget(example.offset)
 
@@ -237,6 +244,7 @@ class Knn:
     # state
 
     def fingerprint(self) -> str:
+        """Return a hash of everything that was learned; equal states have equal hashes."""
         digest = self._digest.compute(self.stored)
         return hashlib.sha256(f"{self.feature_epoch()} {digest} {self.evicted}".encode()).hexdigest()
 
@@ -246,9 +254,11 @@ class Knn:
             self._index = None
 
     def facts(self) -> Mapping[str, float]:
+        """Return the figures of the state that versions show."""
         return {}
 
     def probes(self) -> list[tuple[bytes, str | None]]:
+        """Return inputs that the gate predicts before a version goes live, each with the expected choice or None."""
         return [(self.stored[offset].features, None) for offset in self.offsets[-PROBES:]]
 
     def state(self, serving_only: bool = False) -> State:
@@ -265,6 +275,7 @@ class Knn:
         return {"window": window, **{f"window-{number}": self._parts[number] for number in sorted(chunks)}}
 
     def restore(self, state: State) -> None:
+        """Adopt a state that `state` returned."""
         self.stored, self.offsets, self._digest, self._parts, self._index = {}, [], RowDigest(), {}, None
         for name, part in state.items():
             for row in read_rows(part) if name != "window" else ():
@@ -275,7 +286,7 @@ class Knn:
 
 
 def rows_to_tensors(rows: Sequence[StoredExample]) -> Tensors:
-    """The examples of a chunk as tensors."""
+    """Return the examples of a chunk as tensors."""
     return {
         "features": np.frombuffer(b"".join(row.features for row in rows), np.uint8),
         "ends": np.cumsum([len(row.features) for row in rows], dtype=np.int64),
@@ -286,7 +297,7 @@ def rows_to_tensors(rows: Sequence[StoredExample]) -> Tensors:
 
 
 def read_rows(part: StatePart) -> list[StoredExample]:
-    """The inverse of `rows_to_tensors`."""
+    """Return the inverse of `rows_to_tensors`."""
     tensors = part.tensors
     data, ends = tensors["features"].tobytes(), [0, *tensors["ends"].tolist()]
     features = [data[start:end] for start, end in pairwise(ends)]

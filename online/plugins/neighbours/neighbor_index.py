@@ -71,7 +71,7 @@ class NeighborIndex:
         return True
 
     def without_unknown_names(self, row: Row) -> Row:
-        """The row without unknown names."""
+        """Return the row without unknown names."""
         if isinstance(row, np.ndarray):
             return row
         return {name: value for name, value in row.items() if name in self.names}
@@ -137,7 +137,7 @@ class NeighborIndex:
             self._in_place = not self._ranged
 
     def _compute_places(self, numbers: Numbers) -> Places:
-        """Numbers [..., D] as places, float32."""
+        """Return numbers [..., D] as places, float32."""
         if not self._ranged:
             return numbers.astype(np.float32)
         span = self._high - self._low
@@ -173,7 +173,7 @@ class NeighborIndex:
 
 
 def find_smallest(values_N: Places, count: int) -> NDArray[np.intp]:
-    """The places of the `count` smallest values, the smallest first; of equal ones, the last in the array.
+    """Return the places of the `count` smallest values, the smallest first; of equal ones, the last in the array.
 
     `argpartition` selects any of equal values, by an algorithm that depends on the processor.
     """

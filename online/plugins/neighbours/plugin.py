@@ -13,6 +13,7 @@ class NeighboursPlugin(Plugin):
     name = "neighbours"
 
     def kinds(self) -> "Iterable[KindSpec]":
+        """Return this plugin's kinds of models."""
         from online.plugins.neighbours.kinds import KINDS
 
         return KINDS

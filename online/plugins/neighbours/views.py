@@ -1,4 +1,4 @@
-"""Which examples of a window answer, after an alarm of drift: all, the newest, or all with older classes translated.
+"""Chooses the examples of a window that answer after an alarm of drift: all, the newest, or all with older classes translated.
 
     all  |  since an offset  |  the newest  |  all, the older ones translated
              each answers the newest BLOCK examples without them; what leads by LEAD answers from then on
@@ -37,7 +37,7 @@ class ExampleView:
     translation: Translation | None = None
 
     def read(self, offset: int, label: str) -> str | None:
-        """The class of an example; None if it is left out."""
+        """Return the class of an example; None if it is left out."""
         if offset >= self.since:
             return label
         return None if self.translation is None else self.translation.get(label, label)
@@ -105,7 +105,7 @@ class ViewChoice:
         labels: dict[int, str],
         answers: Answers,
     ) -> tuple[Translation | None, int]:
-        """What the examples since a change say the older classes are now, and how many of a block that gets right."""
+        """Return what the examples since a change say the older classes are now, and how many of a block that gets right."""
         before = earlier[: len(earlier) - len(changed)]
         if not changed or not before:
             return None, 0
@@ -158,9 +158,11 @@ class ViewChoice:
         return {"view": asdict(self.view), "contest": self.contest and asdict(self.contest)}
 
     def restore(self, memory: dict[str, Any]) -> None:
+        """Adopt a state that `state` returned."""
         self.view = ExampleView(**memory["view"]) if memory else ALL
         self.contest = MemoryComparison(**memory["contest"]) if memory and memory["contest"] else None
 
 
 def count_right(choices: Sequence[str | None], asked: Sequence[int], labels: dict[int, str]) -> int:
+    """Return how many choices are the labels."""
     return sum(choice == labels[offset] for choice, offset in zip(choices, asked, strict=True))

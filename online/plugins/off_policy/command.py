@@ -119,7 +119,7 @@ def evaluate(
 
 
 def load_published(config: Path | None, state: Path | None, model: str | None, number: int) -> "PublishedVersion":
-    """A version of a state folder, to score decisions with."""
+    """Return a version of a state folder, to score decisions with."""
     from online.plugins.off_policy.scorers import load_version
 
     settings = load_settings(config, state=state)

@@ -94,6 +94,7 @@ class Decisions:
         return possible_M
 
     def one(self, place: int) -> LoggedChoice:
+        """Return one decision, with the names of its candidates."""
         start, stop = self.starts_N1[place : place + 2]
         names = [self.actions[action] for action in self.action_M[start:stop]]
         scores = self.scores_M[start:stop].tolist()
@@ -179,6 +180,7 @@ class DecisionsBuilder:
 
 
 def check_decision(propensity: float, reward: float) -> None:
+    """Raise ValueError for a propensity or a reward outside its range."""
     parse_probability(propensity)
     if not 0 <= reward <= 1:
         raise ValueError(f"its reward is {reward:g}, which does not lie in [0, 1]")

@@ -21,10 +21,12 @@ NAMES = {
 
 
 def evaluation_as_json(found: Evaluation) -> str:
+    """Return the evaluation as one JSON object."""
     return json.dumps(asdict(found))
 
 
 def print_evaluation(found: Evaluation) -> None:
+    """Print the estimates and the overlap of each policy."""
     console = Console()
     console.print(
         f"{found.decisions:,} decisions among {found.actions:,} actions; the logging policy earned "
@@ -44,6 +46,7 @@ def print_evaluation(found: Evaluation) -> None:
 
 
 def build_estimates_table(found: Evaluation) -> Table:
+    """Build the table of estimates with their intervals."""
     level = f"{100 * found.level:.6g} %"
     table = Table("policy", "estimator", "reward")
     for head in (f"bootstrap {level}", f"Bernstein {level}"):
@@ -75,10 +78,12 @@ def build_overlap_table(found: Evaluation) -> Table:
 
 
 def build_overlap_row(each: PolicyResult) -> tuple[str, ...]:
+    """Return the cells that show how well the log covers a policy."""
     seen = each.overlap
     sizes = f"{seen.ess:,.1f}", f"{seen.largest_weight:,.2f}", f"{seen.mean_weight:.3f}"
     return each.policy, *sizes, f"{seen.covered:.1%}", f"{seen.followed:.1%}"
 
 
 def format_interval(interval: Interval) -> str:
+    """Return an interval as text."""
     return f"{interval[0]:.4f}..{interval[1]:.4f}"

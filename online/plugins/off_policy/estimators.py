@@ -42,6 +42,7 @@ class EstimatorTerms:
 
     @property
     def value(self) -> float:
+        """The estimate."""
         return float(self.values_N.mean() / (1 if self.by_N is None else self.by_N.mean()))
 
 
@@ -95,22 +96,27 @@ def find_largest_weight(decisions: Decisions, chances_M: Floats, weights_N: Floa
 
 
 def ips(log: WeighedLog) -> EstimatorTerms:
+    """Inverse propensity scoring (Horvitz & Thompson 1952)."""
     return EstimatorTerms(log.weights_N * log.rewards_N, 0.0, log.max_weight)
 
 
 def clipped(log: WeighedLog, clip: float) -> EstimatorTerms:
+    """IPS with weights of at most `clip`."""
     return EstimatorTerms(np.minimum(log.weights_N, clip) * log.rewards_N, 0.0, min(clip, log.max_weight))
 
 
 def snips(log: WeighedLog) -> EstimatorTerms:
+    """Self-normalised IPS (Swaminathan & Joachims 2015)."""
     return EstimatorTerms(log.weights_N * log.rewards_N, by_N=log.weights_N)
 
 
 def direct(log: WeighedLog) -> EstimatorTerms:
+    """Return the mean of the modelled rewards."""
     return EstimatorTerms(log.modelled_N)
 
 
 def doubly_robust(log: WeighedLog) -> EstimatorTerms:
+    """Doubly robust (Dudik et al. 2011)."""
     return switched(log, math.inf)
 
 
@@ -122,6 +128,7 @@ def switched(log: WeighedLog, threshold: float) -> EstimatorTerms:
 
 
 def replay_method(log: WeighedLog) -> EstimatorTerms:
+    """Return the mean reward where the policy agrees with the log (Li et al. 2011)."""
     return EstimatorTerms(log.agreeing_N * log.rewards_N, by_N=log.agreeing_N)
 
 
@@ -205,6 +212,7 @@ class Overlap:
 
 
 def compute_overlap(decisions: Decisions, chances_M: Floats, agreeing_N: Floats) -> Overlap:
+    """Return how well the log covers a policy: effective sample size, largest weight, share of covered choices."""
     weights_N = agreeing_N / decisions.propensities_N
     squares = float((weights_N**2).sum())
     return Overlap(

@@ -54,6 +54,7 @@ class CsvColumns:
     features: tuple[str, ...] = ()
 
     def context(self, names: Sequence[str]) -> list[str]:
+        """Return the columns that describe a decision: those that are named, or all others."""
         taken = {self.action, self.reward, self.propensity}
         left = [name for name in names if name and name not in taken]
         return [name for name in left if not self.features or name == self.slot or self._wanted(name)]
@@ -118,6 +119,7 @@ def guess_format(path: Path, limits: ReadLimits) -> str:
 
 
 def read_csv_log(path: Path, how: DecisionReadOptions, bad: BadLines, at: Callable[[float], None]) -> Decisions:
+    """Read decisions from a CSV. Raises BadInput."""
     check_columns(how.columns, path.name)
     size = max(path.stat().st_size, 1)
     table = open_csv(path, how.limits, how.delimiter, how.columns.action)
@@ -129,6 +131,7 @@ def read_csv_log(path: Path, how: DecisionReadOptions, bad: BadLines, at: Callab
 def read_vw_log(
     path: Path, how: DecisionReadOptions, survey: Survey, bad: BadLines, at: Callable[[float], None]
 ) -> Decisions:
+    """Read decisions of Vowpal Wabbit. Raises BadInput."""
     builder = DecisionsBuilder(input="table")
     with open_text(path, how.limits) as (file, position):
         logged = read_decisions(file, path.name, survey, bad, builder.left_out)
@@ -177,6 +180,7 @@ def build_decisions(
 def report_progress(
     rows: Iterator[LoggedDecision], position: Callable[[], int], path: Path, at: Callable[[float], None]
 ) -> Iterator[LoggedDecision]:
+    """Yield the rows, and report the share of the file now and then."""
     size = max(path.stat().st_size, 1)
     for number, row in enumerate(rows, 1):
         if number % PROGRESS_LINES == 0:
@@ -195,6 +199,7 @@ def encode_context(rows: Iterator[LoggedDecision], name: str, bad: BadLines) -> 
 
 
 def check_columns(columns: CsvColumns, name: str) -> None:
+    """Raise BadInput unless the columns of the choice, the reward and the propensity are named."""
     if not (columns.action and columns.reward and columns.propensity):
         raise BadInput(f"{name} is a CSV: name its columns with --action COLUMN --reward COLUMN --propensity COLUMN")
 
@@ -275,6 +280,7 @@ def read_own_log(source: Source, bad: BadLines, at: Callable[[float], None] = la
 
 
 def keep_prediction(line: LoggedPrediction, predictions: dict[str, LoggedPrediction], left_out: Counter[str]) -> None:
+    """Keep a prediction for its feedback; count one that cannot be a decision."""
     if line.choice is None or not line.choice.strip():
         left_out[NO_CHOICE] += 1
     elif not line.feedback_count:
@@ -284,6 +290,7 @@ def keep_prediction(line: LoggedPrediction, predictions: dict[str, LoggedPredict
 
 
 def add_decision(builder: DecisionsBuilder, line: LoggedPrediction, offset: int, event: Event) -> None:
+    """Add the decision of a prediction and its feedback."""
     assert line.choice is not None, "a prediction without a choice was not kept"
     reward = event.reward if event.kind == "reward" else float(event.label == line.choice)
     features = line.features or b""

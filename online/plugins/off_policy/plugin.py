@@ -9,9 +9,12 @@ if TYPE_CHECKING:
 
 
 class OffPolicyPlugin(Plugin):
+    """The hooks of off-policy evaluation."""
+
     name = "off_policy"
 
     def commands(self, app: "Typer") -> None:
+        """Add this plugin's commands."""
         from online.plugins.off_policy.command import evaluate
 
         app.command()(evaluate)

@@ -109,6 +109,7 @@ def evaluate(
 def evaluate_policy(
     policy: str, decisions: Decisions, target: TargetProbabilities, options: EvaluationOptions, tick: Progress
 ) -> PolicyResult:
+    """Return the estimates of one policy, or why there are none."""
     weights_N = target.agreeing_N / decisions.propensities_N
     overlap = compute_overlap(decisions, target.chances_M, target.agreeing_N)
     anytime = PolicySequence(options.level)
@@ -122,6 +123,7 @@ def evaluate_policy(
 def estimate(
     decisions: Decisions, target: TargetProbabilities, weights_N: Floats, options: EvaluationOptions, tick: Progress
 ) -> dict[str, Estimate]:
+    """Return an estimate with its intervals by each estimator."""
     log = weigh_with_models(
         decisions, target.chances_M, target.agreeing_N, options.folds, set(options.estimators), tick
     )

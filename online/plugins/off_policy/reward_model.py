@@ -56,6 +56,7 @@ def encode_context(decisions: Decisions) -> Features:
 
 
 def encode_table(rows: Sequence[Row]) -> Features:
+    """Return the features [N, D] of rows; rare categories share a column."""
     counts = Counter((name, value) for row in rows for name, value in row.items() if isinstance(value, str))
     kept = [
         {name: value for name, value in row.items() if isinstance(value, float) or counts[name, value] >= MIN_SEEN}

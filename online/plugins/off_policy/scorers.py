@@ -149,6 +149,7 @@ def list_every_candidate(kind: str, options: Mapping[str, Any]) -> dict[str, Any
 
 
 def learn_lines(replay: Replay, lines: Sequence[LoggedEvent]) -> None:
+    """Learn lines in order, also those that were refused."""
     for line in lines:
         if line.refused is not None:
             replay.training.refused[line.entry.offset] = line.refused

@@ -74,10 +74,12 @@ def compute_target(policy: str, decisions: Decisions, scorers: Scorers) -> Targe
 
 
 def build_target(decisions: Decisions, chances_M: Floats, scored: CandidateScores | None = None) -> TargetProbabilities:
+    """Return the target with the probabilities of its candidates and of the logged choices."""
     return TargetProbabilities(chances_M, chances_M[decisions.chosen_N], scored.warnings if scored else ())
 
 
 def parse_parameter(rule: str, text: str) -> float:
+    """Parse the parameter of a rule. Raises BadInput outside its range."""
     try:
         number = float(text)
     except ValueError:
@@ -100,12 +102,14 @@ def copy_logged(decisions: Decisions) -> TargetProbabilities:
 
 
 def uniform_policy(decisions: Decisions) -> Floats:
+    """Return equal probabilities for all candidates of a decision."""
     counts_N = np.diff(decisions.starts_N1)
     chances_M: Floats = np.repeat(1 / counts_N, counts_N)
     return chances_M
 
 
 def fixed_policy(decisions: Decisions, action: str) -> Floats:
+    """Return probability 1 for one action. Raises BadInput if no decision has it."""
     if action not in decisions.actions:
         raise BadInput(f"fixed:{action}: no decision of this log has it among its candidates")
     chances_M: Floats = (decisions.action_M == decisions.actions.index(action)).astype(np.float64)
@@ -131,11 +135,13 @@ def greedy_policy(decisions: Decisions, scored: CandidateScores) -> Floats:
 
 
 def epsilon_policy(decisions: Decisions, scored: CandidateScores, share: float) -> Floats:
+    """Return the greedy policy, mixed with a uniform one."""
     mixed: Floats = (1 - share) * greedy_policy(decisions, scored) + share * uniform_policy(decisions)
     return mixed
 
 
 def softmax_policy(decisions: Decisions, scored: CandidateScores, temperature: float) -> Floats:
+    """Return probabilities that grow with the scores."""
     scores_M = fill_scores(decisions, scored) / temperature
     highest_N = np.maximum.reduceat(scores_M, decisions.starts_N1[:-1])
     odds_M = np.exp(scores_M - highest_N[decisions.owners])
@@ -171,6 +177,7 @@ def import_function(name: str) -> Callable[[Any], Any]:
 
 
 def call_policy(decisions: Decisions, name: str, policy: Callable[[Any], Any]) -> Floats:
+    """Return the probabilities that a function returns. Raises BadInput for what is no distribution."""
     chances_M = np.zeros(len(decisions.action_M))
     for place in range(len(decisions)):
         decision = decisions.one(place)

@@ -56,7 +56,7 @@ class InferRequest:
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
-    """The JSON object in a body. Raises BadInput."""
+    """Return the JSON object in a body. Raises BadInput."""
     try:
         document = parse_leniently(body)
     except ValueError as error:
@@ -67,7 +67,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
 
 
 def parse_infer_request(document: Mapping[str, Any], data: bytes, most: int) -> InferRequest:
-    """The request in a JSON object and the bytes that follow it. Raises BadInput or TooLarge.
+    """Return the request in a JSON object and the bytes that follow it. Raises BadInput or TooLarge.
 
     most: the largest number of elements of all tensors together.
     """
@@ -89,7 +89,7 @@ def parse_infer_request(document: Mapping[str, Any], data: bytes, most: int) -> 
 
 
 def parse_raw_request(spec: ModelSettings, body: bytes, most: int) -> InferRequest:
-    """The request in a body that is nothing but the bytes of the only input.
+    """Return the request in a body that is nothing but the bytes of the only input.
 
     Raises BadInput where there are several.
     """
@@ -122,6 +122,7 @@ def _read_outputs(document: Mapping[str, Any]) -> list[Any]:
 
 
 def read_parameters(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the parameters of a request or a tensor. Raises BadInput."""
     parameters = document.get("parameters") or {}
     if not isinstance(parameters, dict):
         raise BadInput("'parameters' must be an object")
@@ -159,7 +160,7 @@ def _read_tensor(place: int, tensor: Any, rest: memoryview, most: int) -> tuple[
 
 
 def check_datatype(name: str, datatype: Any) -> str:
-    """The datatype, if it is supported. Raises BadInput."""
+    """Return the datatype, if it is supported. Raises BadInput."""
     if isinstance(datatype, str) and (datatype in DTYPES or datatype == "BF16"):
         return datatype
     unknown = str(datatype)[:MAX_ECHO_CHARS]
@@ -167,7 +168,7 @@ def check_datatype(name: str, datatype: Any) -> str:
 
 
 def _read_data(datatype: str, shape: Sequence[int], data: Any, most: int) -> NDArray[Any]:
-    """An array from values in JSON."""
+    """Return an array from values in JSON."""
     if not isinstance(data, list):
         raise BadInput("an input needs its 'data', a list, or its bytes after the JSON (binary_data_size)")
     values = _flatten(data)
@@ -193,14 +194,14 @@ def _check_values(datatype: str, values: list[Any]) -> None:
 
 
 def _flatten(data: list[Any]) -> list[Any]:
-    """The values of nested lists. It works level by level, so that no depth exhausts the stack."""
+    """Return the values of nested lists. It works level by level, so that no depth exhausts the stack."""
     while any(isinstance(value, list) for value in data):
         data = [each for value in data for each in (value if isinstance(value, list) else [value])]
     return data
 
 
 def read_raw(datatype: str, shape: Sequence[int], content: bytes, most: int) -> NDArray[Any]:
-    """An array from bytes. Raises BadInput or TooLarge."""
+    """Return an array from bytes. Raises BadInput or TooLarge."""
     if datatype == "BYTES":
         return array_from_values(_split_elements(content), DTYPES["BYTES"], shape, most)
     if datatype == "BF16":
@@ -220,6 +221,7 @@ def _split_elements(content: bytes) -> list[bytes]:
 
 
 def check_not_empty(instances: list[Any]) -> list[Any]:
+    """Return the instances. Raises BadInput if there are none."""
     if not instances:
         raise BadInput("there are no instances: every input is empty")
     return instances

@@ -17,7 +17,7 @@ from online.settings import ModelSettings
 def write_outputs(
     spec: ModelSettings, request: InferRequest, answers: Sequence[Answer]
 ) -> tuple[list[dict[str, Any]], list[bytes]]:
-    """The outputs as JSON, and the bytes of those that follow the JSON, in order."""
+    """Return the outputs as JSON, and the bytes of those that follow the JSON, in order."""
     binary = {each.name for each in request.outputs if each.binary}
     outputs, data = list[dict[str, Any]](), list[bytes]()
     for name, array in select_outputs(spec, request.outputs, answers):
@@ -42,7 +42,7 @@ def check_outputs(spec: ModelSettings, requested: Sequence[RequestedOutput]) -> 
 def select_outputs(
     spec: ModelSettings, requested: Sequence[RequestedOutput], answers: Sequence[Answer]
 ) -> list[tuple[str, NDArray[Any]]]:
-    """The requested outputs in their order, or all outputs where none is requested."""
+    """Return the requested outputs in their order, or all outputs where none is requested."""
     outputs = output_tensors(spec.kind, answers)
     selected = requested or [RequestedOutput(name) for name in outputs]
     return [
@@ -64,10 +64,12 @@ def _best_classes(answers: Sequence[Answer], count: int) -> NDArray[Any]:
 
 
 def datatype_of(array: NDArray[Any]) -> str:
+    """Return the protocol's name of an array's type."""
     return "BYTES" if array.dtype.hasobject else "FP32"
 
 
 def write_raw(array: NDArray[Any]) -> bytes:
+    """Return an array as the protocol's raw bytes."""
     if not array.dtype.hasobject:
         return array.astype(array.dtype.newbyteorder("<")).tobytes()
     texts = [str(value).encode() for value in array.ravel()]

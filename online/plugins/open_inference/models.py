@@ -20,7 +20,7 @@ EXTENSIONS = ("binary_tensor_data", "classification", "model_repository", "stati
 def find_model(
     runtime: Runtime, name: str, version: str, route: str | None = None
 ) -> tuple[ModelRuntime, VersionSelector]:
-    """The model and version of a request. Raises NotFound or BadInput.
+    """Return the model and version of a request. Raises NotFound or BadInput.
 
     version: a number or a version label; "": the live version, or the canary for its share of the traffic.
     """
@@ -37,12 +37,12 @@ def find_model(
 
 
 def list_names(runtime: Runtime, caller: Caller) -> list[str]:
-    """The models that a caller may use."""
+    """Return the models that a caller may use."""
     return [name for name in runtime.models if caller.may_use(name)]
 
 
 def list_versions(runtime: Runtime, caller: Caller) -> list[dict[str, str]]:
-    """The repository index: every version that the caller can request."""
+    """Return the repository index: every version that the caller can request."""
     return [
         {"name": name, "version": str(version), "state": "READY", "reason": ""}
         for name, model in runtime.models.items()
@@ -70,7 +70,7 @@ async def load_model(runtime: Runtime, name: str, parameters: Mapping[str, Any])
 
 
 def refuse_unload(runtime: Runtime, name: str) -> Conflict:
-    """The error of unload: the models of the configuration are always served.
+    """Return the error of unload: the models of the configuration are always served.
 
     Raises NotFound for any other.
     """
@@ -79,7 +79,7 @@ def refuse_unload(runtime: Runtime, name: str) -> Conflict:
 
 
 def describe_model(spec: ModelSettings, versions: Sequence[int]) -> dict[str, Any]:
-    """The metadata of a model."""
+    """Return the metadata of a model."""
     signature = signature_of(spec)
     return {
         "name": spec.name,
@@ -97,7 +97,7 @@ def _describe_tensors(tensors: Mapping[str, TensorSpec]) -> list[dict[str, Any]]
 
 
 def model_config(spec: ModelSettings, max_batch: int) -> dict[str, Any]:
-    """The fields of Triton's model configuration that apply here."""
+    """Return the fields of Triton's model configuration that apply here."""
     metadata = describe_model(spec, ())
     return {
         "name": spec.name,
@@ -121,7 +121,7 @@ def _config_tensors(tensors: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
 
 
 def model_statistics(runtime: Runtime, model: ModelRuntime) -> dict[str, Any]:
-    """Statistics since this server started, of all versions together."""
+    """Return statistics since this server started, of all versions together."""
     name = model.spec.name
 
     def sample(metric: str) -> float:

@@ -12,15 +12,19 @@ if TYPE_CHECKING:
 
 
 class OpenInferencePlugin(Plugin):
+    """The hooks of the Open Inference Protocol."""
+
     name = "open_inference"
     requires = ("grpc", "tensorflow")  # whose tensors it shares
 
     def routers(self) -> "Iterable[Router]":
+        """Return this plugin's routes."""
         from online.plugins.open_inference.rest import router
 
         return (router,)
 
     def grpc_services(self, runtime: "Runtime") -> "Iterable[Service]":
+        """Return this plugin's gRPC services."""
         from online.plugins.open_inference.rpc import InferenceService
 
         return (InferenceService(runtime).service(),)

@@ -50,27 +50,32 @@ JSON_BYTES_HEADER = "Inference-Header-Content-Length"
 
 @router.get("/v2", "anybody")
 async def server_metadata() -> Response:
+    """Return the server's name, version and extensions."""
     return json_response({"name": "online", "version": __version__, "extensions": EXTENSIONS})
 
 
 @router.get("/v2/health/live", "anybody")
 async def server_live() -> Response:
+    """Answer that the server lives."""
     return json_response({"live": True})
 
 
 @router.get("/v2/health/ready", "anybody")
 async def server_ready(runtime: RuntimeDep) -> Response:
+    """Answer 200 if every model can answer, else 503."""
     ready = await runtime.is_ready()
     return json_response({"ready": ready, "live": True}, 200 if ready else 503)
 
 
 @router.get("/v2/models", "predict")
 async def list_models(runtime: RuntimeDep, caller: CallerDep) -> Response:
+    """List the models that the caller may use."""
     return json_response({"models": list_names(runtime, caller)})
 
 
 @router.get("/v2/models/stats", "predict")
 async def all_statistics(runtime: RuntimeDep, caller: CallerDep) -> Response:
+    """Return statistics of all models since this server started."""
     models = [runtime.models[name] for name in list_names(runtime, caller)]
     return json_response({"model_stats": [model_statistics(runtime, model) for model in models]})
 
@@ -78,6 +83,7 @@ async def all_statistics(runtime: RuntimeDep, caller: CallerDep) -> Response:
 @router.get("/v2/models/{name}", "predict")
 @router.get("/v2/models/{name}/versions/{version}", "predict")
 async def model_metadata(runtime: RuntimeDep, name: str, version: str = "") -> Response:
+    """Return the inputs and outputs of a model, and its versions."""
     model, _ = find_model(runtime, name, version)
     return json_response(describe_model(model.spec, model.live.known_versions()))
 
@@ -85,6 +91,7 @@ async def model_metadata(runtime: RuntimeDep, name: str, version: str = "") -> R
 @router.get("/v2/models/{name}/config", "predict")
 @router.get("/v2/models/{name}/versions/{version}/config", "predict")
 async def config(runtime: RuntimeDep, name: str, version: str = "") -> Response:
+    """Return the configuration of a model as Triton describes one."""
     model, _ = find_model(runtime, name, version)
     return json_response(model_config(model.spec, runtime.settings.max_batch))
 
@@ -92,6 +99,7 @@ async def config(runtime: RuntimeDep, name: str, version: str = "") -> Response:
 @router.get("/v2/models/{name}/ready", "predict")
 @router.get("/v2/models/{name}/versions/{version}/ready", "predict")
 async def model_ready(runtime: RuntimeDep, name: str, version: str = "") -> Response:
+    """Answer 200 if a model can answer, else 503."""
     model, _ = find_model(runtime, name, version)
     ready = (await model.check_readiness()).is_ready
     return json_response({"name": name, "ready": ready}, 200 if ready else 503)
@@ -103,6 +111,7 @@ async def model_ready(runtime: RuntimeDep, name: str, version: str = "") -> Resp
 @router.post("/v2/models/{name}/infer", "predict", every_worker=True)
 @router.post("/v2/models/{name}/versions/{version}/infer", "predict", every_worker=True)
 async def infer(request: Request, runtime: RuntimeDep, caller: CallerDep, name: str, version: str = "") -> Response:
+    """Predict from tensors, as JSON or as bytes."""
     started = time.perf_counter()
     model, selector = find_model(runtime, name, version, request.headers.get(ROUTE_HEADER))
     infer_request = await _read_infer_request(request, model, runtime)
@@ -152,6 +161,7 @@ def _infer_response(model: ModelRuntime, request: InferRequest, predicted: Predi
 
 @router.post("/v2/repository/index", "predict")
 async def repository_index(runtime: RuntimeDep, caller: CallerDep) -> Response:
+    """List the versions of the models that the caller may use."""
     return json_response(list_versions(runtime, caller))
 
 
@@ -170,6 +180,7 @@ async def load(request: Request, runtime: RuntimeDep, caller: CallerDep, name: s
 
 @router.post("/v2/repository/models/{name}/unload", "predict")
 async def unload(runtime: RuntimeDep, name: str) -> Response:
+    """Refuse to unload: the service decides what it keeps."""
     raise refuse_unload(runtime, name)
 
 
@@ -179,5 +190,6 @@ async def unload(runtime: RuntimeDep, name: str) -> Response:
 @router.get("/v2/models/{name}/stats", "predict")
 @router.get("/v2/models/{name}/versions/{version}/stats", "predict")
 async def statistics(runtime: RuntimeDep, name: str, version: str = "") -> Response:
+    """Return statistics of a model since this server started."""
     model, _ = find_model(runtime, name, version)
     return json_response({"model_stats": [model_statistics(runtime, model)]})

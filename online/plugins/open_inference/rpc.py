@@ -64,6 +64,7 @@ class InferenceService:
         self.runtime = runtime
 
     def service(self) -> Service:
+        """Return the methods with their scopes."""
         methods: dict[str, Method] = {
             "ServerLive": self.live,
             "ServerReady": self.ready,
@@ -82,23 +83,29 @@ class InferenceService:
         return Service(pb.DESCRIPTOR.services_by_name["GRPCInferenceService"], methods, "predict", public)
 
     async def live(self, request: pb.ServerLiveRequest, call: Call) -> pb.ServerLiveResponse:
+        """Answer that the server lives."""
         return pb.ServerLiveResponse(live=True)
 
     async def ready(self, request: pb.ServerReadyRequest, call: Call) -> pb.ServerReadyResponse:
+        """Return whether every model can answer."""
         return pb.ServerReadyResponse(ready=await self.runtime.is_ready())
 
     async def model_ready(self, request: pb.ModelReadyRequest, call: Call) -> pb.ModelReadyResponse:
+        """Return whether a model can answer."""
         model, _ = find_model(self.runtime, request.name, request.version)
         return pb.ModelReadyResponse(ready=(await model.check_readiness()).is_ready)
 
     async def server(self, request: pb.ServerMetadataRequest, call: Call) -> pb.ServerMetadataResponse:
+        """Return the server's name, version and extensions."""
         return pb.ServerMetadataResponse(name="online", version=__version__, extensions=EXTENSIONS)
 
     async def metadata(self, request: pb.ModelMetadataRequest, call: Call) -> pb.ModelMetadataResponse:
+        """Return the inputs and outputs of a model, and its versions."""
         model, _ = find_model(self.runtime, request.name, request.version)
         return pb.ModelMetadataResponse(**describe_model(model.spec, model.live.known_versions()))
 
     async def infer(self, request: pb.ModelInferRequest, call: Call) -> pb.ModelInferResponse:
+        """Predict from tensors."""
         settings = self.runtime.settings
         model, selector = find_model(self.runtime, request.model_name, request.model_version, call.route)
         requested = [parse_requested_output(each) for each in request.outputs]
@@ -119,7 +126,7 @@ class InferenceService:
         return response
 
     async def infer_streamed(self, request: pb.ModelInferRequest, call: Call) -> pb.ModelStreamInferResponse:
-        """One request of a stream. Its error is part of its response, so that the stream continues."""
+        """Return one request of a stream. Its error is part of its response, so that the stream continues."""
         try:
             response = await self.infer(request, call)
         except OnlineError as error:
@@ -131,11 +138,13 @@ class InferenceService:
         return pb.ModelStreamInferResponse(infer_response=response)
 
     async def config(self, request: pb.ModelConfigRequest, call: Call) -> pb.ModelConfigResponse:
+        """Return the configuration of a model."""
         model, _ = find_model(self.runtime, request.name, request.version)
         config = model_config(model.spec, self.runtime.settings.max_batch)
         return pb.ModelConfigResponse(config=pb.ModelConfig(**config))
 
     async def statistics(self, request: pb.ModelStatisticsRequest, call: Call) -> pb.ModelStatisticsResponse:
+        """Return statistics since this server started."""
         names = [request.name] if request.name else list_names(self.runtime, call.caller)
         models = [find_model(self.runtime, name, request.version)[0] for name in names]
         statistics = [model_statistics(self.runtime, model) for model in models]
@@ -143,6 +152,7 @@ class InferenceService:
         return pb.ModelStatisticsResponse(model_stats=[pb.ModelStatistics(**each) for each in fields])
 
     async def index(self, request: pb.RepositoryIndexRequest, call: Call) -> pb.RepositoryIndexResponse:
+        """List the versions of the models that the caller may use."""
         versions = [pb.RepositoryIndexResponse.ModelIndex(**each) for each in list_versions(self.runtime, call.caller)]
         return pb.RepositoryIndexResponse(models=versions)
 
@@ -157,16 +167,18 @@ class InferenceService:
         return pb.RepositoryModelLoadResponse()
 
     async def unload(self, request: pb.RepositoryModelUnloadRequest, call: Call) -> pb.RepositoryModelUnloadResponse:
+        """Refuse to unload: the service decides what it keeps."""
         raise refuse_unload(self.runtime, request.model_name)
 
 
 def parameter_value(parameter: pb.InferParameter | pb.ModelRepositoryParameter | None) -> Any:
+    """Return the value of a parameter of any type; None without one."""
     field = parameter.WhichOneof("parameter_choice") if parameter is not None else None
     return None if field is None else getattr(parameter, field)
 
 
 def read_inputs(request: pb.ModelInferRequest, most: int) -> Mapping[str, NDArray[Any]]:
-    """The input tensors by name. Raises BadInput or TooLarge.
+    """Return the input tensors by name. Raises BadInput or TooLarge.
 
     most: the largest number of elements of all tensors together.
     """
@@ -187,7 +199,7 @@ def read_inputs(request: pb.ModelInferRequest, most: int) -> Mapping[str, NDArra
 
 
 def read_contents(tensor: pb.ModelInferRequest.InferInputTensor, most: int) -> NDArray[Any]:
-    """The array of a tensor with typed values. Raises BadInput or TooLarge."""
+    """Return the array of a tensor with typed values. Raises BadInput or TooLarge."""
     if tensor.datatype not in CONTENT_FIELDS:
         raise BadInput(f"values of {tensor.datatype} are accepted as raw_input_contents only")
     values = getattr(tensor.contents, CONTENT_FIELDS[tensor.datatype])
@@ -195,11 +207,13 @@ def read_contents(tensor: pb.ModelInferRequest.InferInputTensor, most: int) -> N
 
 
 def parse_requested_output(output: pb.ModelInferRequest.InferRequestedOutputTensor) -> RequestedOutput:
+    """Return an output that the request asks for. Raises BadInput."""
     classes = parameter_value(output.parameters["classification"]) if "classification" in output.parameters else 0
     return read_requested_output({"name": output.name, "parameters": {"classification": classes}})
 
 
 def add_output(response: pb.ModelInferResponse, name: str, array: NDArray[Any], raw: bool) -> None:
+    """Add an array to the response, typed or as raw bytes."""
     datatype = datatype_of(array)
     output = response.outputs.add(name=name, datatype=datatype, shape=array.shape)
     if raw:

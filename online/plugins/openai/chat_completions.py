@@ -84,6 +84,7 @@ def find_ranker(runtime: Runtime, name: str) -> ModelRuntime:
 
 
 async def create_completion(request: Request, model: ModelRuntime, parsed: ChatRequest, caller: Caller) -> "Completion":
+    """Answer the last question of a chat, or a task of the page."""
     question = read_question(parsed.messages)
     most = request.app.state.runtime.settings.max_text_chars
     beginning, system = question[:most], instructions_of(parsed.messages)[:most]
@@ -93,7 +94,7 @@ async def create_completion(request: Request, model: ModelRuntime, parsed: ChatR
 
 
 def read_question(messages: list[ChatMessage]) -> str:
-    """The text of the user's last message. Raises BadInput where it has none."""
+    """Return the text of the user's last message. Raises BadInput where it has none."""
     place = max((place for place, message in enumerate(messages) if message.role == "user"), default=None)
     if place is None:
         roles = ", ".join(sorted({repr(message.role[:40]) for message in messages})[:8])
@@ -107,12 +108,12 @@ def read_question(messages: list[ChatMessage]) -> str:
 
 
 def instructions_of(messages: list[ChatMessage]) -> str:
-    """The last text of the page itself; "" where there is none."""
+    """Return the last text of the page itself; "" where there is none."""
     return next((message.text() for message in reversed(messages) if message.role in ("system", "developer")), "")
 
 
 def task_name(request: Request, parsed: ChatRequest) -> str:
-    """The name that the page gives its task; "" for a question.
+    """Return the name that the page gives its task; "" for a question.
 
     Other applications use metadata for their own purposes, so only the known names count there.
     """
@@ -134,12 +135,13 @@ class Completion:
     feedback_url: str | None = None
 
     def whole(self) -> dict[str, Any]:
+        """Return the completion as one JSON object."""
         choice = {"index": 0, "message": {"role": "assistant", "content": self.text}, "finish_reason": "stop"}
         content = {**self._head("chat.completion"), "choices": [choice], "usage": self._usage()}
         return content | ({"feedback_url": self.feedback_url} if self.feedback_url else {})
 
     def chunks(self, with_usage: bool) -> Iterator[dict[str, Any]]:
-        """The role, the words one by one, the end; then the usage, if requested."""
+        """Yield the role, the words one by one, the end; then the usage, if requested."""
         head = self._head("chat.completion.chunk")
         head |= {"usage": None} if with_usage else {}
         deltas = [{"role": "assistant", "content": ""}, *({"content": word} for word in WORD.findall(self.text)), {}]
@@ -160,13 +162,14 @@ class Completion:
 
 
 async def encode_events(chunks: Iterator[dict[str, Any]]) -> AsyncIterator[bytes]:
+    """Encode chunks as server-sent events, and end the stream."""
     for chunk in chunks:
         yield b"data: " + orjson.dumps(chunk) + b"\n\n"
     yield b"data: [DONE]\n\n"
 
 
 def answer_task(model: ModelRuntime, task: PageTask, prompt: str) -> Completion:
-    """The answer to a task of the caller's page, without a prediction."""
+    """Return the answer to a task of the caller's page, without a prediction."""
     served = model.live.current
     headers = {**version_headers(served.version, served.learned_until), "X-Task": task.name}
     id = f"{ID_PREFIX}task-{model.new_id()}"
@@ -176,6 +179,7 @@ def answer_task(model: ModelRuntime, task: PageTask, prompt: str) -> Completion:
 async def answer_question(
     request: Request, model: ModelRuntime, parsed: ChatRequest, question: str, caller: Caller
 ) -> Completion:
+    """Predict the reply to a question, within its conversation."""
     message_id, most = read_message_id(request), request.app.state.runtime.settings.max_text_chars
     earlier = [message.text()[:most] for message in parsed.messages if message.role == "user"][:-1]
     instance = add_previous(question, earlier) if model.predictor.reads_follow_ups else question
@@ -195,7 +199,7 @@ async def answer_question(
 
 
 def read_message_id(request: Request) -> str | None:
-    """The id of the answer in the caller's page; None where it sends none. Raises BadInput."""
+    """Return the id of the answer in the caller's page; None where it sends none. Raises BadInput."""
     id = request.headers.get("x-message-id", "").strip()
     if len(id) > MAX_MESSAGE_ID_CHARS:
         raise BadInput(f"X-Message-Id has {len(id)} characters; at most {MAX_MESSAGE_ID_CHARS} are accepted")
@@ -203,13 +207,13 @@ def read_message_id(request: Request) -> str | None:
 
 
 def read_user(request: Request, parsed: ChatRequest) -> str | None:
-    """The user that the body names, or the one that Open WebUI forwards."""
+    """Return the user that the body names, or the one that Open WebUI forwards."""
     user = parsed.user.id if isinstance(parsed.user, ChatUser) else parsed.user
     return user or clip_text(request.headers.get("x-openwebui-user-id"), MAX_USER)
 
 
 def reply_text(answer: Answer) -> str:
-    """The chosen reply; without one, a question back where some reply may be meant."""
+    """Return the chosen reply; without one, a question back where some reply may be meant."""
     chosen = next((candidate.text for candidate in answer.candidates if candidate.id == answer.choice), None)
     if chosen is not None and not answer.abstained:
         return chosen

@@ -33,17 +33,19 @@ USER_LINE = re.compile(r"^[^\S\n]*(?:user|human): *(\S.*)$", re.IGNORECASE | re.
 
 
 def to_json(key: str, value: object) -> str:
+    """Return an object with one key as JSON."""
     return orjson.dumps({key: value}).decode()
 
 
 def find_question(prompt: str) -> str:
-    """The first message of the user in the conversation that a prompt quotes; "" where it quotes none."""
+    """Return the first message of the user in the conversation that a prompt quotes; "" where it quotes none."""
     quoted = prompt.partition("<chat_history>")[2] or prompt
     found = USER_LINE.search(quoted)
     return found.group(1).strip() if found else ""
 
 
 def make_title(prompt: str) -> str:
+    """Return the first words of the question as a title."""
     words = find_question(prompt).split()
     return " ".join(words[:TITLE_WORDS]) or "New chat"
 
@@ -62,11 +64,12 @@ class PageTask:
 
 
 def open_webui_prompt(key: str) -> re.Pattern[str]:
-    """The prompts of Open WebUI differ in the key of the JSON that they request."""
+    """Return the prompts of Open WebUI differ in the key of the JSON that they request."""
     return re.compile(r'\A### Task:\n.*\{\s*"' + key + r'":', re.DOTALL)
 
 
 def starts_with(words: str) -> re.Pattern[str]:
+    """Return a pattern of a prompt's first words."""
     return re.compile(r"\A\s*" + words)
 
 
@@ -102,7 +105,7 @@ UNKNOWN = PageTask("unknown", starts_with("### Task:"), lambda _: NO_QUESTION)
 
 
 def recognise_task(name: str, system: str, prompt: str) -> PageTask | None:
-    """The task that a request is; None for a question.
+    """Return the task that a request is; None for a question.
 
     name: from the header or the metadata. system, prompt: the beginnings of the last messages of these roles.
     """

@@ -27,24 +27,24 @@ SDK_HEADER = "x-stainless-lang"  # which OpenAI's clients send in every language
 
 
 def is_openais(path: str) -> bool:
-    """Whether a path is one of OpenAI's alone. path: with or without the prefix of a proxy."""
+    """Return whether a path is one of OpenAI's alone. path: with or without the prefix of a proxy."""
     return path.partition("/v1/")[2].partition("/")[0] in FIRST_PARTS
 
 
 def is_meant_for_openai(request: Request) -> bool:
-    """Whether a request that no route matches is one to OpenAI: by its path, or by the client that sends it."""
+    """Return whether a request that no route matches is one to OpenAI: by its path, or by the client that sends it."""
     return is_openais(request.url.path) or SDK_HEADER in request.headers
 
 
 def unserved(request: Request) -> NotServed:
-    """The error of a path of OpenAI's that is not served."""
+    """Return the error of a path of OpenAI's that is not served."""
     return NotServed(
         f"{request.method} {request.url.path[:200]} is not served here; of OpenAI's API this service has {SERVED}"
     )
 
 
 def describe_error(request: Request, status: int, text: str, error: Exception) -> dict[str, Any] | None:
-    """An error as OpenAI's clients expect it, on OpenAI's paths; None on all others."""
+    """Return an error as OpenAI's clients expect it, on OpenAI's paths; None on all others."""
     if not isinstance(error, NotServed) and not is_openais(request.url.path):
         return None
     kind = "invalid_request_error" if status < 500 else "server_error"

@@ -12,9 +12,12 @@ if TYPE_CHECKING:
 
 
 class OpenaiPlugin(Plugin):
+    """The hooks of OpenAI's chat completions."""
+
     name = "openai"
 
     def routers(self) -> "Iterable[Router]":
+        """Return this plugin's routes."""
         from online.plugins.openai.chat_completions import router
 
         return (router,)

@@ -10,12 +10,14 @@ TEXTS = ("text", "input_text", "output_text")  # types of parts; the longer two 
 
 
 class ChatPart(Wire):
+    """A part of a message; only texts are read."""
+
     type: str
     text: Text | None = None
 
 
 def _read_part(part: Any) -> Any:
-    """A part of a message. Some clients send a text in its place, or null."""
+    """Return a part of a message. Some clients send a text in its place, or null."""
     return {"type": "text", "text": part} if part is None or isinstance(part, str) else part
 
 
@@ -35,17 +37,21 @@ Content = Annotated[
 
 
 class ChatMessage(Wire):
+    """A message of a chat."""
+
     role: str
     content: Content | None = None
 
     def text(self) -> str:
-        """The text of the message, without images and other parts."""
+        """Return the text of the message, without images and other parts."""
         if isinstance(self.content, str):
             return self.content
         return "\n".join(part.text for part in self.content or [] if part.type in TEXTS and part.text)
 
 
 class StreamOptions(Wire):
+    """Options of a stream."""
+
     include_usage: bool | None = False
 
 
@@ -56,7 +62,7 @@ class ChatUser(Wire):
 
 
 def _drop_empty(user: Any) -> Any:
-    """A user without a name is none; some clients always send the field."""
+    """Return the user, None for an empty name: some clients always send the field."""
     return None if user == "" else user
 
 
@@ -92,11 +98,15 @@ class ChatRequest(Wire):
 
 
 class ChatReply(Wire):
+    """The message that answers."""
+
     role: Literal["assistant"]
     content: str
 
 
 class ChatChoice(Wire):
+    """The only choice of a completion."""
+
     index: int
     message: ChatReply
     finish_reason: Literal["stop"]
@@ -111,6 +121,8 @@ class ChatUsage(Wire):
 
 
 class ChatAnswer(Wire):
+    """A chat completion."""
+
     id: str = Field(description="The prediction_id that feedback refers to. The id of a task accepts no feedback.")
     object: Literal["chat.completion"]
     created: int
@@ -122,6 +134,8 @@ class ChatAnswer(Wire):
 
 
 class ChatErrorText(Wire):
+    """An error in OpenAI's shape."""
+
     message: str
     type: str
     param: str | None

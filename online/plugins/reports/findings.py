@@ -22,7 +22,7 @@ def find_translation(page: Path, language: Language) -> Path:
 
 
 def read_finding(page: Path) -> Finding | None:
-    """None for a page that is gone."""
+    """Return None for a page that is gone."""
     try:
         with open(page, "rb") as file:
             head = file.read(HEAD_BYTES).decode(errors="replace")

@@ -1,4 +1,4 @@
-"""How far the making of a report, or a replay, is: one percentage over all its steps, its speed and the time left.
+"""The progress of a report or a replay: one percentage over all its steps, its speed and the time left.
 
 {"what", "percent", "done", "total"} <-- a line that the process prints --> JobProgress --describe--> Progress
 """

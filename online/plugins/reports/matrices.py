@@ -43,7 +43,7 @@ class MatrixTable:
 
 
 def build_confusion_matrix(report: ReplayReport, words: LanguageWords) -> MatrixTable | None:
-    """None if the model predicts no classes, or only one, or if the right one is not known of most answers."""
+    """Return None if the model predicts no classes, or only one, or if the right one is not known of most answers."""
     confusion = report.details.confusion
     if confusion is None or confusion.class_count < 2:
         return None
@@ -97,12 +97,14 @@ def build_cells(
 
 
 def describe_matrix(confusion: Confusion, words: LanguageWords) -> str:
+    """Return the caption of a confusion matrix."""
     classes, total = len(confusion.classes), confusion.class_count
     which = words("confusion.some", count=classes, total=total) if total > classes else words("confusion.all")
     return f"{which} {words('confusion.caption')}"
 
 
 def build_forgetting_matrix(report: ReplayReport, words: LanguageWords) -> MatrixTable | None:
+    """Build the matrix of accuracies by task, after each task; None with fewer than two tasks."""
     tasks = report.tasks
     if tasks is None or len(tasks.ends) < 2:
         return None

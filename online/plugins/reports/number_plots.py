@@ -13,11 +13,13 @@ MIDDLE = (0.01, 0.99)  # quantiles of the errors between which the histogram lie
 
 
 def describe_kept(report: ReplayReport, words: LanguageWords) -> str:
+    """Return how many of the answers a plot shows."""
     every, kept = report.details.pairs_every, len(report.details.pairs)
     return words("plot.kept_some", every=every, count=kept) if every > 1 else words("plot.kept_all", count=kept)
 
 
 def plot_predictions(report: ReplayReport, words: LanguageWords) -> Plot | None:
+    """Plot predicted against true numbers; None with fewer than two."""
     pairs = report.details.pairs
     if len(pairs) < 2:
         return None
@@ -44,6 +46,7 @@ def plot_predictions(report: ReplayReport, words: LanguageWords) -> Plot | None:
 
 
 def plot_residuals(report: ReplayReport, words: LanguageWords) -> Plot | None:
+    """Plot errors against predicted numbers; None with fewer than two."""
     if len(report.details.pairs) < 2:
         return None
     true_N, predicted_N = np.array(report.details.pairs).T

@@ -146,7 +146,7 @@ def render_one(
 
 
 def is_narrow(axes: Axes) -> bool:
-    """Whether a plot is drawn for phones: then the names of its lines stand above it."""
+    """Return whether a plot is drawn for phones: then the names of its lines stand above it."""
     return bool(axes.figure.bbox.width <= NARROW * axes.figure.dpi)
 
 
@@ -191,6 +191,7 @@ def use_numbers(words: LanguageWords, *axes: Axis) -> None:
 
 
 def use_percents(words: LanguageWords, axis: Axis) -> None:
+    """Label an axis with percents."""
     axis.set_major_formatter(lambda value, _: words.number(value, ".0%"))
 
 
@@ -202,7 +203,7 @@ def use_variables(svg: str) -> str:
 
 
 def plot_learning_curve(reports: Sequence[ReplayReport], words: LanguageWords) -> Plot | None:
-    """One model has a band; of several, only the best one does, so that a change of any of them can be seen."""
+    """Plot the learning curves; None without any. Only the best one has a band, so that changes of the others can be seen."""
     numbers = "mae" in reports[0].figures
     most = POINTS if len(reports) == 1 else SHARED_POINTS
     curves = [thin_curve(report.details.curve, most) for report in reports]
@@ -266,6 +267,7 @@ def describe_stretch(
 
 
 def cycle_colours() -> Iterator[str]:
+    """Yield the colours of the lines again and again."""
     while True:
         yield from COLOURS
 
@@ -282,6 +284,7 @@ def thin_curve(curve: Sequence[CurveSegment], most: int = POINTS) -> list[CurveS
 
 
 def stretch_width(curve: Sequence[CurveSegment]) -> int:
+    """Return the number of examples in a segment of a curve."""
     return curve[0].until
 
 
@@ -336,7 +339,7 @@ def draw_line(
 
 
 def find_lone(means: Sequence[float]) -> list[int]:
-    """The places of values between two gaps, which a line does not show."""
+    """Return the places of values between two gaps, which a line does not show."""
     padded = [math.nan, *means, math.nan]
     return [
         place
@@ -378,6 +381,7 @@ def spread(heights: Sequence[float], gap: float) -> list[float]:
 
 
 def find_example(curve: Sequence[CurveSegment], offset: int) -> float:
+    """Return the number of the example at an offset."""
     return float(np.interp(offset, [stretch.offset for stretch in curve], [stretch.until for stretch in curve]))
 
 
@@ -419,6 +423,7 @@ def group_versions(versions: dict[int, tuple[int, int]], most: int = 60) -> list
 
 
 def plot_reliability(reports: Sequence[ReplayReport], words: LanguageWords) -> Plot | None:
+    """Plot how often answers were right against their probabilities; None without probabilities."""
     if not any(report.details.reliability for report in reports):
         return None
 
@@ -559,4 +564,5 @@ def choose_unit(longest: float) -> tuple[str, float]:
 
 
 def format_number(value: float | None, words: LanguageWords) -> str:
+    """Return a number with four digits; "" for None."""
     return "" if value is None else words.number(value, ".4g")

@@ -42,7 +42,7 @@ COMPRESSIONS, FORMATS = (".gz", ".zst"), (".csv", ".parquet", ".vw", ".dsjson")
 
 
 def make_file_name(name: str) -> str:
-    """A new name for an uploaded log: of the sender's name, only a known compression and format are kept."""
+    """Return a new name for an uploaded log: of the sender's name, only a known compression and format are kept."""
     name = name.lower()
     compression = next((each for each in COMPRESSIONS if name.endswith(each)), "")
     format = next((each for each in FORMATS if name.removesuffix(compression).endswith(each)), ".jsonl")
@@ -60,6 +60,7 @@ class RunningReplay:
     task: asyncio.Task[None] | None = None
 
     def receive(self, message: dict[str, Any]) -> None:
+        """Take a message of the child process."""
         self.models = message.get("models", self.models)
         self.cause = message.get("cause", self.cause)
         self.progress.receive(message)
@@ -79,7 +80,7 @@ class ReplayJobs:
     # reading replays
 
     def list_replays(self, language: Language = "en") -> list[ReplayStatus]:
-        """All replays, newest first. language: of the findings."""
+        """Return all replays, newest first. language: of the findings."""
         listed = [self._read(path.name, language) for path in self.folder.glob("[0-9a-f]*")]
         return sorted((each for each in listed if each is not None), key=lambda each: each.created_at, reverse=True)
 
@@ -91,7 +92,7 @@ class ReplayJobs:
         return found
 
     def page(self, id: str) -> Path:
-        """Its page in English."""
+        """Return its page in English."""
         return self.folder / id / "report.html"
 
     def _read(self, id: str, language: Language) -> ReplayStatus | None:
@@ -110,7 +111,7 @@ class ReplayJobs:
         return ReplayStatus(id=id, models=models, state=state, **outcome, **facts)
 
     def _count_ahead(self, id: str) -> int:
-        """How many replays come before one that waits: they run in the order in which they arrived."""
+        """Return how many replays come before one that waits: they run in the order in which they arrived."""
         waiting = [*self.running]
         return waiting.index(id) if id in waiting else 0
 
@@ -253,6 +254,7 @@ class ReplayJobs:
         await asyncio.to_thread(shutil.rmtree, self.folder / id, True)
 
     async def stop(self) -> None:
+        """Interrupt the running replays."""
         tasks = [replay.task for replay in self.running.values() if replay.task is not None]
         for task in tasks:
             task.cancel()

@@ -142,6 +142,7 @@ def check_upload(name: str, models: list[str], label: str, format: str) -> None:
 
 
 async def read_upload(request: Request) -> AsyncIterator[bytes]:
+    """Yield the upload in chunks. Raises BadInput if it ends early."""
     try:
         async for chunk in read_chunks(request):
             yield chunk

@@ -40,7 +40,7 @@ class ReportJobs:
         self._turn = asyncio.Lock()
 
     def page(self, model: str, until: int | None = None) -> Path | None:
-        """The page of the report up to offset `until`, or of the newest, in English; None if there is none yet.
+        """Return the page of the report up to offset `until`, or of the newest, in English; None if there is none yet.
 
         Raises NotFound for an `until` that has no report.
         """
@@ -50,12 +50,13 @@ class ReportJobs:
         return pages[until if until is not None else max(pages)] if pages else None
 
     def is_fresh(self, page: Path, head: int) -> bool:
+        """Return whether a page shows the log until its head, or is new enough."""
         with suppress(FileNotFoundError):  # another server has just deleted it
             return int(page.stem) == head or time.time() - page.stat().st_mtime < FRESH_S
         return False
 
     def state(self, model: str, head: int, language: Language = "en") -> ReportState:
-        """The newest report and the progress of the next one. Reads the folder. language: of the findings."""
+        """Return the newest report and the progress of the next one. Reads the folder. language: of the findings."""
         making = self.making.get(model)  # read before the folder: a report that is done by now is found there
         reports = self._list(model, language)
         newest = reports[0] if reports else None
@@ -69,7 +70,7 @@ class ReportJobs:
         )
 
     def _list(self, model: str, language: Language) -> list[ReportEntry]:
-        """The reports of a model, newest first."""
+        """Return the reports of a model, newest first."""
         while True:
             pages = self._pages(model)
             found = [entry for page in pages if (entry := describe_page(page, language)) is not None]
@@ -110,6 +111,7 @@ class ReportJobs:
         self._tasks.pop(model, None)
 
     async def stop(self) -> None:
+        """Cancel the reports in progress."""
         await asyncio.gather(*(self.cancel(model) for model in [*self._tasks]))
 
     async def _make(self, model: str) -> None:
@@ -159,7 +161,7 @@ class ReportJobs:
 
 
 def describe_page(page: Path, language: Language) -> ReportEntry | None:
-    """None if the page was deleted meanwhile."""
+    """Return None if the page was deleted meanwhile."""
     with suppress(FileNotFoundError):
         made_at = datetime.fromtimestamp(page.stat().st_mtime, UTC).isoformat()
         return ReportEntry(

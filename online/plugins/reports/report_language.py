@@ -30,5 +30,5 @@ LanguageDep = Annotated[Language, Depends(choose_language)]
 
 
 def describe_language(language: Language) -> dict[str, str]:
-    """The headers of a document in a language that was chosen."""
+    """Return the headers of a document in a language that was chosen."""
     return {"Content-Language": language, **VARY}

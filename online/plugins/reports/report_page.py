@@ -105,6 +105,7 @@ class PageTable:
 
     @property
     def is_tall(self) -> bool:
+        """Whether the table is long and is folded on the page."""
         return len(self.rows) > MAX_SHORT_ROWS
 
 
@@ -178,10 +179,12 @@ def keep_together(text: str) -> str:
 
 
 def find_kind(section: Section) -> str:
+    """Return the kind of a section, which names its template."""
     return {PageTable: "table", Plot: "plot", MatrixTable: "matrix"}[type(section)]
 
 
 def build_subtitle(reports: Sequence[ReplayReport], interrupted: bool, words: LanguageWords) -> str:
+    """Return the line below the title: how many examples and events, and whether it was interrupted."""
     if not reports:
         return words("subtitle.none")
     first = reports[0]
@@ -200,6 +203,7 @@ def build_subtitle(reports: Sequence[ReplayReport], interrupted: bool, words: La
 
 
 def build_key_figures(reports: Sequence[ReplayReport], words: LanguageWords) -> Iterator[KeyFigure]:
+    """Yield the figures at the head of the page: those of the best model."""
     judged = [report for report in reports if report.figures.get("judged")]
     if not judged:
         return
@@ -242,6 +246,7 @@ def build_key_figures(reports: Sequence[ReplayReport], words: LanguageWords) -> 
 def build_sections(
     results: Sequence[ReplayResult], reports: Sequence[ReplayReport], words: LanguageWords
 ) -> Iterator[Section | None]:
+    """Yield the plots and tables of the page in order; None where there is nothing to show."""
     if not reports:
         return
     first = reports[0]
@@ -308,6 +313,7 @@ def describe_caveats(report: ReplayReport, words: LanguageWords) -> Iterator[str
 def build_figures_row(
     report: ReplayReport, columns: Columns, words: LanguageWords, count: Callable[[ReplayReport], int] | None
 ) -> PageRow:
+    """Build a row of figures of one model."""
     answers = [words.number(count(report), ",")] if count else []
     cells = [report.name, *answers, *(words.figure(find_figure(report, key), spec) for key, spec in columns)]
     smaller = {place: find_smaller_basis(report, key) for place, (key, _) in enumerate(columns, 1 + len(answers))}
@@ -318,6 +324,7 @@ def build_figures_row(
 def build_notes(
     results: Sequence[ReplayResult], reports: Sequence[ReplayReport], words: LanguageWords
 ) -> Iterator[str]:
+    """Yield the remarks below the figures."""
     champion = results[0].candidate.name
     compared = (result for result in results if result.comparison is not None and result.report)
     yield from (describe_comparison(result, champion, words) for result in compared)
@@ -333,7 +340,7 @@ def build_notes(
 
 
 def build_class_table(report: ReplayReport, words: LanguageWords) -> PageTable | None:
-    """None if the right class is not known of most answers."""
+    """Return None if the right class is not known of most answers."""
     listed = sorted(report.details.labels.items(), key=lambda each: -each[1]["count"])
     rows = [
         PageRow(
@@ -358,6 +365,7 @@ def build_class_table(report: ReplayReport, words: LanguageWords) -> PageTable |
 
 
 def build_alarm_table(reports: Sequence[ReplayReport], words: LanguageWords) -> PageTable | None:
+    """Build the table of drift alarms; None without alarms."""
     alarms = [
         (report, alarm, began)
         for report in reports

@@ -62,7 +62,7 @@ async def show_report(
 
 
 async def page_response(page: Path, language: Language, headers: dict[str, str]) -> Response:
-    """A report in a language; in English where it was not written in that one. Raises FileNotFoundError."""
+    """Return a report in a language; in English where it was not written in that one. Raises FileNotFoundError."""
 
     def read() -> tuple[Path, bytes]:
         shown = find_translation(page, language)

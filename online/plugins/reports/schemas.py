@@ -9,6 +9,8 @@ from online.schemas.fields import Cause, Language, Wire
 
 
 class ReportProgress(Wire):
+    """The progress of a report or a replay."""
+
     what: str = Field(description="What is being done.")
     percent: int = Field(description="How much of the whole is done, over all steps.")
     ahead: int = Field(0, description="How many others come before it, while it waits.")
@@ -29,6 +31,8 @@ class Finding(Wire):
 
 
 class ReportEntry(Wire):
+    """A report that was made earlier."""
+
     until: int = Field(description="The last offset that it covers.")
     made_at: str
     finding: Finding | None = Field(description="null: the page is gone.")
@@ -66,6 +70,8 @@ class ReplayRequest(Wire):
 
 
 class ReplayStatus(Wire):
+    """An uploaded log and its replay."""
+
     id: str
     name: str = Field(description="The name that the uploader gave the log.")
     size_bytes: int
@@ -79,6 +85,8 @@ class ReplayStatus(Wire):
 
 
 class RecognisedColumn(Wire):
+    """A column of an uploaded table."""
+
     name: str
     kind: ColumnKind
     reason: Reason = Field(description="What shows its kind.")
@@ -98,14 +106,20 @@ class ColumnsAnswer(Wire):
 
 
 class ReplaysAnswer(Wire):
+    """The uploaded logs of a service."""
+
     replays: list[ReplayStatus]
     kinds: list[str] = Field(description="The kinds of models that a log can be replayed on.")
     max_bytes: int = Field(description="The largest log that is accepted, in bytes.")
 
 
 class CancelledReport(Wire):
+    """The result of cancelling a report."""
+
     cancelled: bool = Field(description="Whether a report was in progress.")
 
 
 class DeletedReplay(Wire):
+    """A replay that was deleted."""
+
     id: str

@@ -29,4 +29,5 @@ def check_options(kind: Any, options: Mapping[str, Any]) -> None:
 
 
 def refuse_option(rule: str) -> BadInput:
+    """Return the error for an option that is only for the command line."""
     return BadInput(f"of a log that is sent, {rule}; others are for `online replay`, where the code is")

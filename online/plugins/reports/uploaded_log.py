@@ -74,6 +74,7 @@ def read_request(folder: Path) -> tuple[ReplayRequest, Path]:
 
 
 def use_sent_name(text: str, request: ReplayRequest, path: Path) -> str:
+    """Replace the path of an upload by the name under which it was sent."""
     return text.replace(str(path), request.name).replace(path.name, request.name)
 
 
@@ -114,6 +115,7 @@ def _replay(
 
 
 def open_upload(request: ReplayRequest, path: Path, limits: ReadLimits) -> Source:
+    """Open an upload within the limits. Raises BadInput."""
     check_file(path, limits)
     columns = ColumnChoice(request.drop, request.features)
     reads = ReadOptions(

@@ -48,14 +48,14 @@ def _write_object(arrays: Mapping[str, Any]) -> bytes:
 
 
 def _write_array(array: Any) -> bytes:
-    """An array, or one element of it."""
+    """Return an array, or one element of it."""
     if isinstance(array, np.ndarray):
         return b"[" + b", ".join(map(_write_array, array)) + b"]"
     return orjson.dumps(array) if isinstance(array, str) else write_number(array)
 
 
 def write_number(value: float) -> bytes:
-    """A float32 in its shortest form: 0.2, 1.0, NaN, Infinity."""
+    """Return a float32 in its shortest form: 0.2, 1.0, NaN, Infinity."""
     with np.errstate(over="ignore"):
         number = np.float32(value)
     if not np.isfinite(number):

@@ -23,19 +23,19 @@ class VersionErrors:
 
 
 def unknown_servable(name: str, selector: VersionSelector, known: Iterable[str]) -> NotFound:
-    """The error of a prediction by an unknown model."""
+    """Return the error of a prediction by an unknown model."""
     version = "Latest(%s)" if selector.version is None else f"Specific(%s, {selector.version})"
     servable = version % name[:MAX_ECHO_CHARS]
     return NotFound(f"Servable not found for request: {servable}; this service has {', '.join(known)}")
 
 
 def unknown_model(name: str, known: Iterable[str]) -> NotFound:
-    """The error of the status of an unknown model."""
+    """Return the error of the status of an unknown model."""
     return NotFound(
         f"Could not find any versions of model {name[:MAX_ECHO_CHARS]}; this service has {', '.join(known)}"
     )
 
 
 def malformed(request: Request) -> BadInput:
-    """The error of a path that no route matches."""
+    """Return the error of a path that no route matches."""
     return BadInput(f"Malformed request: {request.method} {request.url.path[:200]}")

@@ -32,7 +32,7 @@ TYPES: Mapping[int, tuple[str, str]] = {
 
 
 def array_from_proto(proto: tf.TensorProto, most: int) -> NDArray[Any]:
-    """The array of a TensorProto, from its content or its values; texts as bytes in an array of objects.
+    """Return the array of a TensorProto, from its content or its values; texts as bytes in an array of objects.
 
     Raises BadInput or TooLarge.
     """
@@ -54,7 +54,7 @@ def _type_name(number: int) -> str:
 
 
 def proto_from_array(array: NDArray[Any]) -> tf.TensorProto:
-    """Numbers as content, texts as values: the forms that TensorFlow's own make_ndarray reads fastest."""
+    """Return numbers as content, texts as values: the forms that TensorFlow's own make_ndarray reads fastest."""
     shape = tf.TensorShapeProto(dim=[tf.TensorShapeProto.Dim(size=size) for size in array.shape])
     if array.dtype == object:
         texts = [text.encode() for text in array.ravel().tolist()]

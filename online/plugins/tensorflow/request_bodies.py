@@ -15,7 +15,7 @@ from online.settings import ModelSettings
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
-    """The JSON object in a body. Raises BadInput."""
+    """Return the JSON object in a body. Raises BadInput."""
     if not body.strip():
         raise BadInput("JSON Parse error: The document is empty")
     try:
@@ -28,12 +28,13 @@ def parse_object(body: bytes) -> dict[str, Any]:
 
 
 def _json_type(value: Any) -> str:
-    """The name of a value's type in RapidJSON, the parser of TensorFlow Serving."""
+    """Return the name of a value's type in RapidJSON, the parser of TensorFlow Serving."""
     names = {dict: "Object", list: "Array", str: "String", bool: "Bool", type(None): "Null"}
     return names.get(type(value), "Number")
 
 
 def read_signature_name(document: Mapping[str, Any]) -> str:
+    """Return the signature that a request names. Raises BadInput."""
     name = document.get("signature_name", "")
     if not isinstance(name, str):
         raise BadInput("'signature_name' key must be a string value.")
@@ -53,7 +54,7 @@ def check_instances(document: Mapping[str, Any]) -> None:
 
 
 def read_instances(spec: ModelSettings, document: Mapping[str, Any]) -> list[Any]:
-    """The instances of a predict request: `instances` (row by row) or `inputs` (by columns)."""
+    """Return the instances of a predict request: `instances` (row by row) or `inputs` (by columns)."""
     if "inputs" in document and "instances" not in document:
         return _read_inputs(spec, document["inputs"])
     check_instances(document)
@@ -79,7 +80,7 @@ def _read_inputs(spec: ModelSettings, inputs: Any) -> list[Any]:
 
 
 def read_examples(spec: ModelSettings, document: Mapping[str, Any]) -> list[Any]:
-    """The instances of a classify or regress request: its `examples`, each with the features of `context`."""
+    """Return the instances of a classify or regress request: its `examples`, each with the features of `context`."""
     context = _read_features(document["context"]) if "context" in document else {}
     if "examples" not in document:
         raise BadInput("When method is classify, key 'examples' is expected and was not found")
@@ -91,7 +92,7 @@ def read_examples(spec: ModelSettings, document: Mapping[str, Any]) -> list[Any]
 
 
 def merge_examples(spec: ModelSettings, examples: Sequence[Mapping[str, Any]], context: Mapping[str, Any]) -> list[Any]:
-    """The instances of examples, each with the features of the context. Raises BadInput for a feature in both."""
+    """Return the instances of examples, each with the features of the context. Raises BadInput for a feature in both."""
     for place, each in enumerate(examples):
         for name in context.keys() & each.keys():
             raise BadInput(f"the feature {name[:MAX_ECHO_CHARS]!r} is both in the context and in example {place}")
@@ -99,7 +100,7 @@ def merge_examples(spec: ModelSettings, examples: Sequence[Mapping[str, Any]], c
 
 
 def _read_features(example: Any) -> dict[str, Any]:
-    """The features of an example in JSON. Raises BadInput."""
+    """Return the features of an example in JSON. Raises BadInput."""
     if not isinstance(example, dict):
         raise BadInput(f"Example must be JSON object but got JSON {_json_type(example)}")
     for name, value in example.items():

@@ -46,7 +46,7 @@ router = Router()
 
 
 def parse_predict(body: bytes) -> tuple[Document, bool]:
-    """The JSON object in a body, and whether it is in the native shape. Raises BadInput."""
+    """Return the JSON object in a body, and whether it is in the native shape. Raises BadInput."""
     document = parse_object(body)
     if any(field in document for field in FIELDS):
         return document, False

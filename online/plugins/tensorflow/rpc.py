@@ -48,6 +48,7 @@ class TensorflowServices:
         self.runtime = runtime
 
     def services(self) -> tuple[Service, Service]:
+        """Return both services with their methods and scopes."""
         descriptors = tfs.DESCRIPTOR.services_by_name
         predictions: dict[str, Method] = {
             "Predict": self.predict,
@@ -63,7 +64,7 @@ class TensorflowServices:
         )
 
     def _find(self, spec: tfs.ModelSpec, call: Call) -> tuple[ModelRuntime, VersionSelector]:
-        """The model and the version that a ModelSpec names. Raises BadInput or NotFound."""
+        """Return the model and the version that a ModelSpec names. Raises BadInput or NotFound."""
         selector = select_version(spec, call)
         _check_named(spec)
         if spec.name not in self.runtime.models:
@@ -73,6 +74,7 @@ class TensorflowServices:
     # PredictionService
 
     async def predict(self, request: tfs.PredictRequest, call: Call) -> tfs.PredictResponse:
+        """Answer each input; the model does not change."""
         model, selector = self._find(request.model_spec, call)
         signature = find_signature(model.spec, request.model_spec.signature_name, PREDICT)
         names = select_outputs(request.output_filter, signatures_of(model.spec)[signature].outputs)
@@ -84,7 +86,7 @@ class TensorflowServices:
         return response
 
     def _read_inputs(self, spec: ModelSettings, inputs: Mapping[str, tf.TensorProto]) -> list[Any]:
-        """The instances of a Predict request. Raises BadInput or TooLarge."""
+        """Return the instances of a Predict request. Raises BadInput or TooLarge."""
         if not inputs:
             missing = ",".join(signature_of(spec).inputs)
             raise BadInput(f"input size does not match signature: 0!=1 len({{}}) != len({{{missing}}}).")
@@ -110,11 +112,13 @@ class TensorflowServices:
         return predicted
 
     async def classify(self, request: tfs.ClassificationRequest, call: Call) -> tfs.ClassificationResponse:
+        """Classify examples."""
         model, signature, predicted = await self._predict_examples(request.model_spec, request.input, CLASSIFY, call)
         spec = answered_by(model, predicted, signature)
         return tfs.ClassificationResponse(result=classification_result(predicted), model_spec=spec)
 
     async def regress(self, request: tfs.RegressionRequest, call: Call) -> tfs.RegressionResponse:
+        """Predict numbers for examples."""
         model, signature, predicted = await self._predict_examples(request.model_spec, request.input, REGRESS, call)
         spec = answered_by(model, predicted, signature)
         return tfs.RegressionResponse(result=regression_result(predicted), model_spec=spec)
@@ -151,6 +155,7 @@ class TensorflowServices:
         return response
 
     async def metadata(self, request: tfs.GetModelMetadataRequest, call: Call) -> tfs.GetModelMetadataResponse:
+        """Return the signatures of a model."""
         model, selector = self._find(request.model_spec, call)
         if not request.metadata_field:
             raise BadInput("GetModelMetadataRequest must specify at least one metadata_field")
@@ -165,6 +170,7 @@ class TensorflowServices:
     # ModelService
 
     async def status(self, request: tfs.GetModelStatusRequest, call: Call) -> tfs.GetModelStatusResponse:
+        """Return the state of the versions of a model."""
         spec = request.model_spec
         _check_named(spec)
         if spec.name not in self.runtime.models:
@@ -217,6 +223,7 @@ def _check_named(spec: tfs.ModelSpec) -> None:
 
 
 def select_version(spec: tfs.ModelSpec, call: Call) -> VersionSelector:
+    """Return the version that a specification names. Raises BadInput."""
     match spec.WhichOneof("version_choice"):
         case "version":
             return VersionSelector(version=spec.version.value)
@@ -226,7 +233,7 @@ def select_version(spec: tfs.ModelSpec, call: Call) -> VersionSelector:
 
 
 def select_outputs(wanted: Sequence[str], outputs: Mapping[str, TensorSpec]) -> list[str]:
-    """The names in an output_filter, or all outputs where it is empty. Raises BadInput."""
+    """Return the names in an output_filter, or all outputs where it is empty. Raises BadInput."""
     for place, name in enumerate(wanted):
         if name not in outputs:
             raise BadInput(
@@ -239,7 +246,7 @@ def select_outputs(wanted: Sequence[str], outputs: Mapping[str, TensorSpec]) -> 
 
 
 def read_input(spec: ModelSettings, examples: tfs.Input) -> list[Any]:
-    """The instances of tf.Examples, each with the features of the context where there is one."""
+    """Return the instances of tf.Examples, each with the features of the context where there is one."""
     if examples.WhichOneof("kind") == "example_list_with_context":
         with_context = examples.example_list_with_context
         context = read_features(with_context.context)
@@ -248,19 +255,20 @@ def read_input(spec: ModelSettings, examples: tfs.Input) -> list[Any]:
 
 
 def task_signature(spec: ModelSettings, task: tfs.InferenceTask) -> str:
-    """The name of the signature that a task evaluates. Raises BadInput."""
+    """Return the name of the signature that a task evaluates. Raises BadInput."""
     if task.method_name not in (CLASSIFY, REGRESS):
         raise BadInput(f"Unsupported signature method_name: {task.method_name[:MAX_ECHO_CHARS]}")
     return find_signature(spec, task.model_spec.signature_name, task.method_name)
 
 
 def answered_by(model: ModelRuntime, predicted: PredictionResult, signature: str) -> tfs.ModelSpec:
-    """The ModelSpec of an answer: the model, version and signature that gave it."""
+    """Return the ModelSpec of an answer: the model, version and signature that gave it."""
     version = Int64Value(value=predicted.served.version)
     return tfs.ModelSpec(name=model.spec.name, version=version, signature_name=signature)
 
 
 def classification_result(predicted: PredictionResult) -> tfs.ClassificationResult:
+    """Return classes with their scores."""
     result = tfs.ClassificationResult()
     for answer in predicted.answers:
         classes = [tfs.Class(label=name, score=score) for name, score in rank_candidates(answer)]
@@ -269,12 +277,13 @@ def classification_result(predicted: PredictionResult) -> tfs.ClassificationResu
 
 
 def regression_result(predicted: PredictionResult) -> tfs.RegressionResult:
+    """Return numbers."""
     values = regression_values(predicted.answers).tolist()
     return tfs.RegressionResult(regressions=[tfs.Regression(value=value) for value in values])
 
 
 def signature_map(spec: ModelSettings) -> tfs.SignatureDefMap:
-    """The signatures of a model as protobuf messages."""
+    """Return the signatures of a model as protobuf messages."""
     signature_defs = tfs.SignatureDefMap()
     for name, signature in signatures_of(spec).items():
         definition = signature_defs.signature_def[name]
@@ -286,6 +295,7 @@ def signature_map(spec: ModelSettings) -> tfs.SignatureDefMap:
 
 
 def tensor_info(name: str, spec: TensorSpec) -> tf.TensorInfo:
+    """Return the description of a tensor."""
     shape = tf.TensorShapeProto(dim=[tf.TensorShapeProto.Dim(size=size) for size in spec.shape])
     return tf.TensorInfo(name=f"{name}:0", dtype=DATA_TYPES[spec.dtype], tensor_shape=shape)
 

@@ -38,7 +38,7 @@ class MethodSignature:
 
 
 def signatures_of(spec: ModelSettings) -> dict[str, MethodSignature]:
-    """The signatures of a model, by name."""
+    """Return the signatures of a model, by name."""
     default = signature_of(spec)
     name, method, outputs = ("classify", CLASSIFY, CLASSES)
     if spec_of(spec.kind).predicts_numbers:
@@ -50,7 +50,7 @@ def signatures_of(spec: ModelSettings) -> dict[str, MethodSignature]:
 
 
 def find_signature(spec: ModelSettings, name: str, method: str) -> str:
-    """The name of the requested signature. Raises BadInput where the model has none that answers this method."""
+    """Return the name of the requested signature. Raises BadInput where the model has none that answers this method."""
     known, name = signatures_of(spec), name or DEFAULT
     if method == PREDICT:
         if name != DEFAULT:
@@ -66,14 +66,14 @@ def find_signature(spec: ModelSettings, name: str, method: str) -> str:
 
 
 def metadata_of(spec: ModelSettings, served: ServedVersion) -> dict[str, Any]:
-    """The answer to GET /v1/models/{model}/metadata."""
+    """Return the answer to GET /v1/models/{model}/metadata."""
     definitions = {name: _definition(each) for name, each in signatures_of(spec).items()}
     model_spec = {"name": spec.name, "signature_name": "", "version": str(served.version)}
     return {"model_spec": model_spec, "metadata": {"signature_def": {"signature_def": definitions}}}
 
 
 def _definition(signature: MethodSignature) -> dict[str, Any]:
-    """A SignatureDef in protobuf's JSON: every field is present, an int64 is a text."""
+    """Return a SignatureDef in protobuf's JSON: every field is present, an int64 is a text."""
     return {
         "inputs": {name: _tensor_info(name, each) for name, each in signature.inputs.items()},
         "outputs": {name: _tensor_info(name, each) for name, each in signature.outputs.items()},

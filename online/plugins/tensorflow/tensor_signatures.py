@@ -48,6 +48,7 @@ REPLY = {"id": TEXTS, "text": TEXTS, "score": NUMBERS}
 
 
 def signature_of(spec: ModelSettings) -> Signature:
+    """Return the tensors that a model takes and gives."""
     encoder = input_options(spec.kind, spec.options)
     vector = TensorSpec("float32", (-1, encoder["size"] or -1))
     inputs = {"text": {"text": TEXTS}, "vector": {"x": vector}, "table": {"examples": TEXTS}}[encoder["input"]]
@@ -61,7 +62,7 @@ def signature_of(spec: ModelSettings) -> Signature:
 
 
 def instances_from_tensors(spec: ModelSettings, inputs: Tensors, most: int) -> list[Any]:
-    """The instances of a batch of named tensors, at most `most`. Raises BadInput or TooLarge."""
+    """Return the instances of a batch of named tensors, at most `most`. Raises BadInput or TooLarge."""
     for name, array in inputs.items():
         if array.ndim == 0:
             raise BadInput(f"the input {name[:MAX_ECHO_CHARS]!r} must have a batch dimension")
@@ -79,7 +80,7 @@ def _read_rows(array: NDArray[Any], keeps_booleans: bool) -> list[list[Any]]:
 
 
 def _width(array: NDArray[Any]) -> int:
-    """The number of values of each instance.
+    """Return the number of values of each instance.
 
     It is checked before the array becomes lists: a shape may announce a million empty rows.
     """
@@ -97,7 +98,7 @@ def _check_width(spec: ModelSettings, name: str, values: int) -> None:
 
 
 def split_columns(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """One {name: value} for each place in the batch. Raises BadInput where the columns differ in length."""
+    """Return one {name: value} for each place in the batch. Raises BadInput where the columns differ in length."""
     sizes = {name: len(values) for name, values in columns.items()}
     count = next(iter(sizes.values()), 0)
     for name, size in sizes.items():
@@ -109,7 +110,7 @@ def split_columns(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def read_instance(spec: ModelSettings, row: Any) -> Any:
-    """The native instance of a row: {input name: value}, or the value alone where there is one input."""
+    """Return the native instance of a row: {input name: value}, or the value alone where there is one input."""
     kind = input_options(spec.kind, spec.options)["input"]
     if kind == "table":
         return _read_table_row(row)
@@ -138,26 +139,26 @@ def _read_table_row(row: Any) -> Any:
 
 
 def is_object(value: Any) -> bool:
-    """Whether a value is an object of named values, as opposed to one text in base64."""
+    """Return whether a value is an object of named values, as opposed to one text in base64."""
     return isinstance(value, dict) and list(value) != ["b64"]
 
 
 def _unwrap(value: Any) -> Any:
-    """The only element of a list of one, however deeply nested; any other value unchanged."""
+    """Return the only element of a list of one, however deeply nested; any other value unchanged."""
     while isinstance(value, list) and len(value) == 1:
         value = value[0]
     return value
 
 
 def _flatten(value: Any) -> list[Any]:
-    """The numbers of a vector of any shape."""
+    """Return the numbers of a vector of any shape."""
     if not isinstance(value, list):
         return [value]
     return [number for each in value for number in _flatten(each)] if any(type(v) is list for v in value) else value
 
 
 def _decode_base64(value: Any) -> Any:
-    """The bytes of {"b64": "..."}; any other value unchanged."""
+    """Return the bytes of {"b64": "..."}; any other value unchanged."""
     if not (isinstance(value, dict) and list(value) == ["b64"]):
         return value
     try:
@@ -167,7 +168,7 @@ def _decode_base64(value: Any) -> Any:
 
 
 def _decode_text(value: Any) -> Any:
-    """Bytes as UTF-8 text; any other value unchanged."""
+    """Return bytes as UTF-8 text; any other value unchanged."""
     value = _decode_base64(value)
     try:
         return value.decode() if isinstance(value, bytes) else value
@@ -179,7 +180,7 @@ def _decode_text(value: Any) -> Any:
 
 
 def output_tensors(kind: str, answers: Sequence[Answer]) -> Tensors:
-    """The outputs of the signature: texts in arrays of objects, numbers as float32."""
+    """Return the outputs of the signature: texts in arrays of objects, numbers as float32."""
     spec = spec_of(kind)
     if spec.predicts_numbers:
         return {"outputs": regression_values(answers)}
@@ -206,7 +207,7 @@ def _class_tensors(answers: Sequence[Answer]) -> Tensors:
 
 
 def regression_values(answers: Sequence[Answer]) -> NDArray[np.float32]:
-    """The predicted numbers; NaN where the regressor has not learned enough to predict one."""
+    """Return the predicted numbers; NaN where the regressor has not learned enough to predict one."""
     values = np.array([math.nan if each.choice is None else float(each.choice) for each in answers])
     with np.errstate(over="ignore"):
         return values.astype(np.float32)

@@ -19,7 +19,7 @@ MAX_RANK = 32
 
 
 def check_shape(shape: Sequence[int], most: int) -> tuple[int, ...]:
-    """The shape, if it has at most `most` elements. Raises BadInput or TooLarge."""
+    """Return the shape, if it has at most `most` elements. Raises BadInput or TooLarge."""
     if len(shape) > MAX_RANK:
         raise BadInput(f"the tensor has {len(shape)} dimensions; at most {MAX_RANK} are supported")
     if any(size < 0 for size in shape):
@@ -30,7 +30,7 @@ def check_shape(shape: Sequence[int], most: int) -> tuple[int, ...]:
 
 
 def array_from_bytes(content: bytes, dtype: np.dtype[Any], shape: Sequence[int], most: int) -> NDArray[Any]:
-    """An array from little-endian bytes in row-major order. Raises BadInput where their number does not fit the shape."""
+    """Return an array from little-endian bytes in row-major order. Raises BadInput where their number does not fit the shape."""
     shape = check_shape(shape, most)
     expected = prod(shape) * dtype.itemsize
     if len(content) != expected:
@@ -42,7 +42,7 @@ def array_from_bytes(content: bytes, dtype: np.dtype[Any], shape: Sequence[int],
 def array_from_values(
     values: Sequence[Any], dtype: np.dtype[Any], shape: Sequence[int], most: int, repeats: bool = False
 ) -> NDArray[Any]:
-    """An array from a list of values.
+    """Return an array from a list of values.
 
     repeats: fill up a list that is too short with its last value, or with zeros where it is empty.
     """

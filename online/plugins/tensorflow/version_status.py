@@ -9,13 +9,13 @@ from online.serving.versions import ServedVersion, VersionSelector
 
 
 def find_version(live: LiveModel, selector: VersionSelector) -> ServedVersion:
-    """The selected version, else the live one. Raises NotFound or BadInput."""
+    """Return the selected version, else the live one. Raises NotFound or BadInput."""
     with VersionErrors():
         return live.find(selector) or live.current
 
 
 def version_statuses(live: LiveModel, version: int | None = None) -> list[dict[str, Any]]:
-    """The status of one version, or of all. Raises NotFound."""
+    """Return the status of one version, or of all. Raises NotFound."""
     known = live.known_versions()
     if version is None:
         return [_version_status(live, each) for each in known]

@@ -28,7 +28,7 @@ def find_zone(name: str) -> ZoneInfo:
 
 
 def parse_instant(name: str, value: str, zone: ZoneInfo) -> datetime:
-    """An instant from a date or from a date and a time, which without an offset are those of the zone.
+    """Return an instant from a date or from a date and a time, which without an offset are those of the zone.
 
     Raises BadInput. name: of the parameter, for the error.
     """
@@ -49,15 +49,17 @@ def default_range(now: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
 
 
 def floor_to_quarter(at: datetime) -> datetime:
+    """Return the beginning of a quarter of an hour."""
     return datetime.fromtimestamp(at.timestamp() // QUARTER_S * QUARTER_S, UTC)
 
 
 def quarter_number(at: datetime) -> int:
+    """Return the number of a quarter of an hour since 1970."""
     return int(at.timestamp()) // QUARTER_S
 
 
 def list_starts(since: datetime, until: datetime, unit: Unit, zone: ZoneInfo) -> list[datetime]:
-    """When each hour, day, week or month that has a part in [since, until) begins; the first one begins at `since`.
+    """Return when each hour, day, week or month that has a part in [since, until) begins; the first one begins at `since`.
 
     Raises BadInput for an empty range, and for one with too many of them.
     """
@@ -72,27 +74,30 @@ def list_starts(since: datetime, until: datetime, unit: Unit, zone: ZoneInfo) ->
 
 
 def midnight(day: date, zone: ZoneInfo) -> datetime:
-    """When a day begins, in UTC."""
+    """Return when a day begins, in UTC."""
     return floor_to_quarter(datetime.combine(day, time(), zone).astimezone(UTC))
 
 
 def next_hour(at: datetime, zone: ZoneInfo) -> datetime:
-    """The next full hour of the clocks there. Where they go back by half an hour, an hour has that much more."""
+    """Return the next full hour of the clocks there. Where they go back by half an hour, an hour has that much more."""
     local = (at + HOUR).astimezone(zone)
     full = floor_to_quarter(local.astimezone(UTC) - timedelta(minutes=local.minute))
     return full if full > at else at + HOUR
 
 
 def next_day(at: datetime, zone: ZoneInfo) -> datetime:
+    """Return the next midnight in a time zone."""
     return midnight(at.astimezone(zone).date() + timedelta(days=1), zone)
 
 
 def next_week(at: datetime, zone: ZoneInfo) -> datetime:
+    """Return the midnight before the next Monday."""
     day = at.astimezone(zone).date()
     return midnight(day + timedelta(days=7 - day.weekday()), zone)
 
 
 def next_month(at: datetime, zone: ZoneInfo) -> datetime:
+    """Return the midnight before the first of the next month."""
     day = at.astimezone(zone).date()
     return midnight((day.replace(day=1) + timedelta(days=32)).replace(day=1), zone)
 

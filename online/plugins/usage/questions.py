@@ -62,7 +62,7 @@ def load_questions(connection: Connection, model: str, since: str, until: str, n
 
 
 def load_features(connection: Connection, ids: Sequence[str]) -> dict[str, bytes]:
-    """Id of a prediction -> its features."""
+    """Return id of a prediction -> its features."""
     columns = (PREDICTIONS.c.id, PREDICTIONS.c.input, PREDICTIONS.c.features)
     found = connection.execute(select(*columns).where(PREDICTIONS.c.id.in_(ids))).mappings()
     return {row["id"]: restore_features(row)["features"] for row in found}

@@ -1,4 +1,4 @@
-"""How much a model is used, over calendar time, and the questions that are asked most.
+"""The usage of a model over calendar time, and its most frequent questions.
 
 The scope is curate: the questions are words of others, and the figures are for those who improve the replies.
 """
@@ -101,6 +101,7 @@ async def list_top_questions(
 
 
 async def group(model: ModelRuntime, texts: list[AskedText], limit: int) -> list[TopQuestion]:
+    """Group questions of similar meaning, at most `limit` groups, with the answers that they got."""
     ids = [each.newest for each in texts]
 
     def load(connection: Connection) -> tuple[dict[str, bytes], dict[str, str]]:
@@ -115,6 +116,7 @@ async def group(model: ModelRuntime, texts: list[AskedText], limit: int) -> list
 
 
 def explain_absence(model: ModelRuntime, sample: QuestionSample) -> str:
+    """Return why there are no top questions."""
     if sample.questions:
         return f"the inputs of {model.spec.name} are no texts, so there are no questions to compare"
     return "nothing was asked in this range, as far back as was searched"

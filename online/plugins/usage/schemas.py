@@ -1,4 +1,4 @@
-"""How much a model is used, and the questions that are asked most."""
+"""The usage of a model, and its most frequent questions."""
 
 from typing import Literal
 
@@ -33,6 +33,8 @@ class UsageSpan(Usage):
 
 
 class UsageAnswer(Wire):
+    """Usage over calendar time."""
+
     since: str
     until: str
     by: Literal["hour", "day", "week", "month"]
@@ -68,6 +70,8 @@ class TopQuestion(Wire):
 
 
 class TopQuestionsAnswer(Wire):
+    """The questions that are asked most."""
+
     since: str
     until: str
     timezone: str

@@ -19,6 +19,8 @@ Z_95 = 1.959963984540054
 
 
 class UsageRange(NamedTuple):
+    """A span of time in a time zone."""
+
     since: datetime
     until: datetime
     zone: ZoneInfo
@@ -52,10 +54,12 @@ def summarize_usage(connection: Connection, model: str, span: UsageRange, unit: 
 
 
 def write_local(at: datetime, zone: ZoneInfo) -> str:
+    """Return an instant with the offset of a time zone."""
     return at.astimezone(UTC).astimezone(zone).isoformat()
 
 
 def describe(counts: UsageCounts) -> Usage:
+    """Return counts as the API shows them, with an interval for the satisfaction."""
     judged = counts.good + counts.bad
     low, high = wilson_interval(counts.good, judged)
     alone = counts.answered - counts.helped
@@ -75,7 +79,7 @@ def describe(counts: UsageCounts) -> Usage:
 
 
 def wilson_interval(successes: int, trials: int) -> tuple[float | None, float | None]:
-    """The 95 % score interval of a proportion (Wilson 1927); (None, None) without trials."""
+    """Return the 95 % score interval of a proportion (Wilson 1927); (None, None) without trials."""
     if not trials:
         return None, None
     share, weight = successes / trials, Z_95**2 / trials

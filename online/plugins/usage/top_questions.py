@@ -37,6 +37,7 @@ class AskedText:
     bad: int = 0
 
     def add(self, asked: AskedQuestion) -> None:
+        """Add the predictions that got one of the answers."""
         self.replies[asked.choice] += asked.asked
         self.good, self.bad = self.good + asked.good, self.bad + asked.bad
         if asked.asked_at > self.asked_at:
@@ -44,6 +45,7 @@ class AskedText:
 
     @property
     def asked(self) -> int:
+        """The number of predictions."""
         return self.replies.total()
 
     @property
@@ -53,12 +55,12 @@ class AskedText:
 
 
 def find_usual(replies: Counter[str | None]) -> str | None:
-    """The reply that was given most often; None without any. replies: how often each was given; None: no answer."""
+    """Return the reply that was given most often; None without any. replies: how often each was given; None: no answer."""
     return max((id for id in replies if id is not None), key=lambda id: (replies[id], id), default=None)
 
 
 def collect_texts(questions: Sequence[AskedQuestion]) -> list[AskedText]:
-    """The different texts among questions, the most frequent first. Inputs that are no texts are left out."""
+    """Return the different texts among questions, the most frequent first. Inputs that are no texts are left out."""
     found = dict[str, AskedText]()
     for asked in questions:
         text = read_text(loads(asked.input))
@@ -70,7 +72,7 @@ def collect_texts(questions: Sequence[AskedQuestion]) -> list[AskedText]:
 
 
 def group_by_meaning(texts: Sequence[AskedText], features: Mapping[str, bytes]) -> list[list[AskedText]]:
-    """Groups of texts with one usual reply, the one that was asked most first, and so in each.
+    """Return groups of texts with one usual reply, the one that was asked most first, and so in each.
 
     features: by the id of the newest prediction. A text whose features are no embedding is a group of its own.
     """
@@ -88,7 +90,7 @@ def group_by_meaning(texts: Sequence[AskedText], features: Mapping[str, bytes]) 
 
 
 def find_inbox_group(group: Sequence[AskedText], open_groups: Mapping[str, str]) -> str | None:
-    """The open group of the inbox with the question that was asked most. open_groups: the ids, by the folded question."""
+    """Return the open group of the inbox with the question that was asked most. open_groups: the ids, by the folded question."""
     return next((found for each in group if (found := open_groups.get(fold_text(each.text)))), None)
 
 

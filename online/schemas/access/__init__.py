@@ -1,1 +1,1 @@
-"""Who calls, what they may do, and what of it waits for a curator."""
+"""Schemas of callers, sessions, and feedback that waits for a curator."""

@@ -1,4 +1,4 @@
-"""Who sends a request, and what they may do.
+"""Callers, and their scopes.
 
 credential --api/auth--> Caller: an id, scopes, and the user on whose behalf it acts
 """
@@ -50,17 +50,19 @@ class Caller:
     key_name: str = ""
 
     def may(self, scope: Scope) -> bool:
+        """Return whether the caller has a scope."""
         return scope in self.scopes
 
     def may_act_for(self, user: str | None) -> bool:
-        """Whether what was recorded for a user (None: for nobody in particular) is this caller's own."""
+        """Return whether what was recorded for a user (None: for nobody in particular) is this caller's own."""
         return "impersonate" in self.scopes or (self.user is not None and user == self.user)
 
     def acts_for(self, named: str | None) -> str | None:
-        """The user on whose behalf a request is made. named: by the request itself; it counts with impersonate only."""
+        """Return the user on whose behalf a request is made. named: by the request itself; it counts with impersonate only."""
         return named if "impersonate" in self.scopes else self.user
 
     def may_use(self, model: str) -> bool:
+        """Return whether the caller may use a model."""
         return self.models is None or model in self.models
 
     @property
@@ -86,7 +88,7 @@ SERVICE = Caller(
 
 
 def network_of(address: str) -> str:
-    """What one subscriber has: an IPv4 address as it is, or the /64 network of an IPv6 address."""
+    """Return what one subscriber has: an IPv4 address as it is, or the /64 network of an IPv6 address."""
     try:
         parsed = ip_address(address)
     except ValueError:

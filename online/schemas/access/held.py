@@ -27,5 +27,7 @@ class HeldItem(Wire):
 
 
 class HeldAnswer(Wire):
+    """Held feedback that waits for a decision."""
+
     held: list[HeldItem]
     count: int = Field(description="How many wait; the list has the oldest of them.")

@@ -46,6 +46,8 @@ class InboxItem(Wire):
 
 
 class InboxQuestion(Wire):
+    """A question and how many items of the group are about it."""
+
     text: str
     count: int = Field(description="How many items are about it.")
 
@@ -90,6 +92,8 @@ class InboxDecision(Wire):
 
 
 class InboxAnswer(Wire):
+    """The inbox: groups of open items, or decisions."""
+
     groups: list[InboxGroup]
     decisions: list[InboxDecision] = Field(description="With state=done, the newest decisions, newest first.")
     group_count: int = Field(description="How many groups are open, in all.")
@@ -99,6 +103,8 @@ class InboxAnswer(Wire):
 
 
 class InboxCount(Wire):
+    """How much is open in an inbox."""
+
     groups: int
     items: int
     mine: int = Field(description="Of the groups, those with an item that is assigned to you.")
@@ -130,6 +136,8 @@ class SkippedItem(Wire):
 
 
 class DecideAnswer(Wire):
+    """A decision that was carried out."""
+
     decision: str = Field(description="The id with which it can be undone.")
     action: str
     closed: int = Field(description="How many items it closed.")
@@ -140,21 +148,29 @@ class DecideAnswer(Wire):
 
 
 class UndoRequest(NativeRequest):
+    """Which decision to undo."""
+
     decision: Name
 
 
 class UndoAnswer(Wire):
+    """A decision that was undone."""
+
     decision: str
     by: str
     offset: int | None
 
 
 class AssignRequest(NativeRequest):
+    """Who looks after items."""
+
     ids: list[Name] = ItemIds
     assignee: Name | None = Field(description='The id of a caller, such as key:anna; "me"; null for nobody.')
 
 
 class AssignAnswer(Wire):
+    """Items that were assigned."""
+
     ids: list[str]
     assignee: str | None
 

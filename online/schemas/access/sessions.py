@@ -7,6 +7,8 @@ from online.schemas.fields import Name, NativeRequest, Wire
 
 
 class SignInRequest(NativeRequest):
+    """A key, for a session of the page."""
+
     key: str = Field(min_length=1, max_length=256, description="An API key, or the admin key.")
 
 
@@ -27,6 +29,8 @@ class SessionAnswer(Wire):
 
 
 class NewKeyRequest(NativeRequest):
+    """A key to create."""
+
     name: Name
     scopes: list[Scope] = Field(min_length=1)
     models: list[Name] | None = Field(None, description="The only models that it may use. Default: all.")
@@ -34,10 +38,14 @@ class NewKeyRequest(NativeRequest):
 
 
 class RotateKeyRequest(NativeRequest):
+    """How a key is rotated."""
+
     grace_hours: float = Field(24, ge=0, le=8_760, description="Hours for which the old key is still accepted.")
 
 
 class KeyInfo(Wire):
+    """What is known of a key, without its secret."""
+
     id: str
     prefix: str = Field(description="How the key begins; the rest of it is not stored.")
     name: str
@@ -49,8 +57,12 @@ class KeyInfo(Wire):
 
 
 class CreatedKey(KeyInfo):
+    """A new key, with its secret."""
+
     key: str = Field(description="The whole key. It is shown this once.")
 
 
 class KeysAnswer(Wire):
+    """The keys that are in force."""
+
     keys: list[KeyInfo]

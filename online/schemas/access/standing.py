@@ -1,4 +1,4 @@
-"""How far the callers of a model are trusted."""
+"""The standing of callers: how far each is trusted."""
 
 from typing import Literal
 
@@ -26,5 +26,7 @@ class HolderInfo(Wire):
 
 
 class HoldersAnswer(Wire):
+    """Callers of a model, with their standing."""
+
     callers: list[HolderInfo] = Field(description="Those set apart first, then the newest.")
     counts: dict[str, int] = Field(description="State -> how many callers are in it.")

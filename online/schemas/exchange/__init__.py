@@ -1,1 +1,1 @@
-"""What other devices load and send: exported files, and the rounds of a cohort."""
+"""Schemas of exchanges with other devices: exported files, and the rounds of a cohort."""

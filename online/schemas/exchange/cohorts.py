@@ -62,11 +62,15 @@ class CohortAnswer(Wire):
 
 
 class JoinRequest(NativeRequest):
+    """The public keys of a client that joins."""
+
     sealing: Base64 = Field(max_length=64, description="Public key, X25519, to which others seal shares.")
     masking: Base64 = Field(max_length=64, description="Public key, X25519, for pairwise masks.")
 
 
 class Membership(Wire):
+    """The membership of a client in a cohort."""
+
     number: int = Field(description="Of this member, from 1.")
     token: str = Field(description="Proves the membership: send it as `X-Cohort-Token`. It is shown once.")
     context: Base64 = Field(description="What the derived keys and sealed shares are bound to.")
@@ -85,14 +89,20 @@ class MemberAnswer(Wire):
 
 
 class SharesMessage(NativeRequest):
+    """The sealed shares of a member's secrets, by recipient."""
+
     sealed: dict[int, Base64]
     commitment: Base64 = Field(max_length=64)
 
 
 class UnmaskingMessage(NativeRequest):
+    """The shares that a member reveals."""
+
     masking_keys: dict[int, Base64]
     seeds: dict[int, Base64]
 
 
 class ValuesMessage(NativeRequest):
+    """The masked values of a member."""
+
     packed: Base64

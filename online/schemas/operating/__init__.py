@@ -1,1 +1,1 @@
-"""What those who operate a service read: its use, and its alerts."""
+"""Schemas for operators: usage and devices."""

@@ -68,6 +68,8 @@ class DeviceReport(Wire):
 
 
 class DevicesAnswer(Wire):
+    """The devices of a service."""
+
     has_accelerator: bool = Field(description="Whether any process of the service uses a device beside the processor.")
     devices: list[DeviceState]
     places: list[ModelPlace]

@@ -1,4 +1,4 @@
-"""Whether what callers say about questions agrees with what others say about the same questions.
+"""Measures how far statements of callers agree with those of others about the same questions.
 
     statement --the nearest questions about which others spoke--> one vote each --> agrees, disagrees, or nobody knows
 
@@ -47,6 +47,7 @@ class AgreementTally:
 
     @property
     def ratio(self) -> float:
+        """The share of agreement; 0 without any."""
         return self.agreed / self.judged if self.judged else 0.0
 
 
@@ -57,11 +58,12 @@ class StatementIndex:
         self.statements, self.standings = statements, standings
 
     def identity(self, statement: Statement) -> str:
-        """Statements of one identity are those of one voice: a holder, or all visitors at one address."""
+        """Return the identity behind a statement: its holder, or all visitors at one address."""
         standing = self.standings.get(statement.holder)
         return f"@{standing.address}" if standing is not None and standing.address else statement.holder
 
     def vote(self, statement: Statement) -> float:
+        """Return the weight of a statement: 1 of a trusted or established holder, 0 of one that does not count."""
         if statement.hold is not None:
             return 0.0
         if statement.is_trusted:
@@ -90,7 +92,7 @@ class StatementIndex:
         return verdicts
 
     def _nearest(self, row: int, cosines_V: Floats, voices: Sequence[int], identities: Sequence[str]) -> list[int]:
-        """The nearest statements of others about the same question, one of each voice."""
+        """Return the nearest statements of others about the same question, one of each voice."""
         others_V = np.where(cosines_V >= SAME_QUESTION, cosines_V, -1.0)
         count = min(NEIGHBORS, len(voices))
         best = np.argpartition(-others_V, count - 1)[:count]
@@ -132,7 +134,7 @@ class StatementIndex:
 
 
 def find_burst(pushed: Sequence[tuple[datetime, str, bool]], expected: float) -> set[str]:
-    """The holders that others contradict, of the hour that ends with the newest statement.
+    """Return the holders that others contradict, of the hour that ends with the newest statement.
 
     pushed: when, by whom, and whether others agree with anything that it said.
     """
@@ -167,7 +169,7 @@ def judge(statement: Statement, others: Sequence[tuple[Statement, float]]) -> Ve
 
 
 def expected_agreement(tallies: Mapping[str, AgreementTally], except_holder: str = "") -> float | None:
-    """How often others agree with the median holder; None where too few are known, or they hardly agree."""
+    """Return how often others agree with the median holder; None where too few are known, or they hardly agree."""
     ratios = [
         tally.ratio
         for holder, tally in tallies.items()
@@ -179,7 +181,7 @@ def expected_agreement(tallies: Mapping[str, AgreementTally], except_holder: str
 
 
 def is_at_odds(tally: AgreementTally, expected: float) -> bool:
-    """Whether others agree with a holder so rarely that chance does not explain it: an exact, one-sided test."""
+    """Return whether others agree with a holder so rarely that chance does not explain it: an exact, one-sided test."""
     return (
         tally.judged >= LEAST_JUDGED
         and probability_of_at_most(tally.agreed, tally.judged, TOLERANCE * expected) < LEVEL
@@ -187,7 +189,7 @@ def is_at_odds(tally: AgreementTally, expected: float) -> bool:
 
 
 def is_agreed_with(tally: AgreementTally, expected: float | None) -> bool:
-    """Whether others agree with a holder often enough for it to count as much as they do."""
+    """Return whether others agree with a holder often enough for it to count as much as they do."""
     return tally.agreed >= ESTABLISHED_AFTER and tally.ratio >= TOLERANCE * (expected or LEAST_MEDIAN)
 
 

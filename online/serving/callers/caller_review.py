@@ -94,7 +94,7 @@ class CallerReview:
             await asyncio.sleep(max(REVIEW_EVERY_S, REST_RATIO * (time.monotonic() - began)))
 
     async def review(self) -> ReviewFindings | None:
-        """One review; None if there is nothing new."""
+        """Return one review; None if there is nothing new."""
         crowd = await self.transactions.read(self._load)
         if crowd is None or self.live.current.encoder is not self.live.encoder_config.encoder:
             return None  # the version that answers cannot judge features of another encoder
@@ -103,7 +103,7 @@ class CallerReview:
         return findings
 
     def _load(self, connection: Connection) -> StatementIndex | None:
-        """None where everybody is trusted, or nothing has changed since the last review."""
+        """Return None where everybody is trusted, or nothing has changed since the last review."""
         if not count_states(connection, self.name):
             return None
         seen = (*count_statements(connection, self.name), self.live.current.version)
@@ -136,7 +136,7 @@ class CallerReview:
     def _find_opponents(
         self, crowd: StatementIndex, verdicts: Sequence[Verdict], tallies: Mapping[str, AgreementTally]
     ) -> dict[str, str]:
-        """The holders to set apart, with the reasons."""
+        """Return the holders to set apart, with the reasons."""
         found: dict[str, str] = {}
         overall = expected_agreement(tallies)
         for holder, tally in tallies.items():
@@ -155,7 +155,7 @@ class CallerReview:
     def _find_released(
         self, crowd: StatementIndex, verdicts: Sequence[Verdict], established: set[str], set_apart: Mapping[str, str]
     ) -> list[str]:
-        """What was held for its holder's influence, and others agree with; of a holder that others trust, all else too."""
+        """Return what was held for its holder's influence, and others agree with; of a holder that others trust, all else too."""
         ids = []
         for statement, verdict in zip(crowd.statements, verdicts, strict=True):
             standing = crowd.standings.get(statement.holder)
@@ -193,12 +193,13 @@ class CallerReview:
 
 
 def is_new(crowd: StatementIndex, holder: str) -> bool:
+    """Return whether a holder has not been established."""
     standing = crowd.standings.get(holder)
     return standing is None or standing.state == "new"
 
 
 def find_unfinished(crowd: StatementIndex) -> list[str]:
-    """Holders that were set apart, with feedback from before that stands: a process was killed, or it came at that moment.
+    """Return holders that were set apart, with feedback from before that stands: a process was killed, or it came at that moment.
 
     What a curator has accepted since then stays.
     """
@@ -213,7 +214,7 @@ def find_unfinished(crowd: StatementIndex) -> list[str]:
 
 
 def judge_by_model(crowd: StatementIndex, model: Model) -> list[Verdict]:
-    """Where questions have no measure of being the same: whether the model, which learned from all, agrees."""
+    """Return where questions have no measure of being the same: whether the model, which learned from all, agrees."""
     answers = answer([each for each in crowd.statements if not each.is_trusted][-MAX_ANSWERED:], model)
     return [
         (answers[each.id] == each.label) == each.is_for if each.id in answers else None for each in crowd.statements

@@ -46,6 +46,7 @@ class Holders:
         await self._set_state(holder, "established", None, DECIDED_BY_REVIEW)
 
     async def set_apart(self, holder: str, reason: str, by: str = DECIDED_BY_REVIEW) -> None:
+        """Stop learning from a holder, and hold the feedback that it gave."""
         await self._set_state(holder, "quarantined", reason, by)
         await self.retract_feedback(holder, is_kept=True)
 
@@ -99,7 +100,7 @@ class Holders:
             pass
 
     def _retract_some(self, connection: Connection, holder: str, is_kept: bool) -> bool:
-        """Whether there may be more."""
+        """Return whether there may be more."""
         closed_until = find_closed_until(connection, self.name)
         rows = load_unretracted_of_holder(connection, self.name, holder, MAX_CHANGES, closed_until)
         for row in rows:
@@ -110,7 +111,7 @@ class Holders:
         return len(rows) == MAX_CHANGES
 
     def _hold_again(self, connection: Connection, rows: list[FeedbackRow]) -> list[HeldFeedbackRow]:
-        """Held copies of feedback, under new ids: those of the feedback stay those of what was retracted."""
+        """Return held copies of feedback, under new ids: those of the feedback stay those of what was retracted."""
         asked = load_predictions(connection, self.name, [row.prediction_id for row in rows if row.prediction_id])
         held = []
         for row in rows:

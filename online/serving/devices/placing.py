@@ -1,4 +1,4 @@
-"""Where this process answers with each model: replicas of a model lie on several devices, one in each worker.
+"""Places the answering of each model in this process: replicas of a model lie on several devices, one in each worker.
 
     placement.serve_on = ["cuda:0", "cuda:1"]     worker 0 -> cuda:0, worker 1 -> cuda:1, worker 2 -> cuda:0, ...
     no placement                                  the CPU
@@ -34,7 +34,7 @@ def place_models(settings: Settings, worker: int, devices: Devices) -> ServingPl
 
 
 def place_model(model: ModelSettings, worker: int, devices: Devices) -> str:
-    """The devices on which a worker answers with a model, joined. Raises SetupError for one that does not exist."""
+    """Return the devices on which a worker answers with a model, joined. Raises SetupError for one that does not exist."""
     where = f"model {model.name!r}, placement.serve_on"
     found = find_devices(model.placement.serve_on or (CPU,), devices, where)
     if spans_devices(model.kind, model.options):

@@ -52,7 +52,7 @@ class ServingPlace:
         self.on_move(CPU)
 
     def load(self, create: Callable[[str], Model], warm_up: Sequence[bytes]) -> "tuple[Model, Replica | None]":
-        """A model that has answered the warm-up; with its replica if it lies on an accelerator.
+        """Return a model that has answered the warm-up; with its replica if it lies on an accelerator.
 
         create: makes the model on a device, with all that it has learned. Raises what it raises.
         """
@@ -89,6 +89,7 @@ class Replica:
 
     @property
     def lies_on_device(self) -> bool:
+        """Whether the version is on an accelerator, and not moved to the CPU."""
         return self.device != CPU
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:

@@ -88,6 +88,7 @@ class Erasures:
 
 
 def describe_start(id: str, rows: Sequence[ErasureModelRow]) -> ErasureStarted:
+    """Return the answer to a request for erasure."""
     counts = [json.loads(row.counts) for row in rows]
     feedback = sum(each.get("feedback", 0) + each.get("feedback_without_user", 0) for each in counts)
     return ErasureStarted(
@@ -99,6 +100,7 @@ def describe_start(id: str, rows: Sequence[ErasureModelRow]) -> ErasureStarted:
 
 
 def describe_status(row: ErasureRow, models: Sequence[ErasureModelRow]) -> ErasureStatus:
+    """Return the state of an erasure, with the signed statement once it is done."""
     return ErasureStatus(
         id=row.id,
         state="running" if row.ended_at is None else "done",

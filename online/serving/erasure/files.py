@@ -58,6 +58,7 @@ def read_chunks(path: Path) -> Iterator[bytes]:
 
 
 def read_raw(path: Path) -> Iterator[bytes]:
+    """Yield the bytes of a file, if it still exists."""
     try:
         yield path.read_bytes()
     except OSError:

@@ -71,18 +71,22 @@ class ModelErasure:
 
     @property
     def user(self) -> str:
+        """The user who is erased; "" once the name is forgotten."""
         return self.row.user or ""
 
     @property
     def spec(self) -> ModelSettings:
+        """The settings of the model."""
         return self.erasable.spec
 
     @property
     def snapshots(self) -> Snapshots:
+        """The snapshots of the model."""
         return self.erasable.snapshots
 
     @property
     def key(self) -> tuple[str, str]:
+        """The key of its row."""
         return self.row.id, self.name
 
     @property
@@ -96,10 +100,11 @@ class ModelErasure:
         return last_offset(self.model)
 
     def load_counts(self) -> dict[str, Any]:
-        """What has been counted until now."""
+        """Return what has been counted until now."""
         return self.read(lambda connection: jobs.load_counts(connection, *self.key))
 
     def read(self, query: Callable[[Connection], T]) -> T:
+        """Run a query on the store."""
         found: T = self.context.workspace.store.read(query)
         return found
 
@@ -109,9 +114,11 @@ class ModelErasure:
         return done
 
     def load_items(self, kind: str, count: int | None = None) -> list[str]:
+        """Return what is still to do of one kind."""
         return self.read(lambda connection: jobs.load_items(connection, *self.key, kind, count))
 
     def add_counts(self, connection: Connection, **counts: Any) -> None:
+        """Add to the counts of the statement."""
         jobs.add_counts(connection, *self.key, counts)
 
     def note(self, **counts: Any) -> None:
@@ -130,9 +137,10 @@ class ModelErasure:
 
 
 def in_chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Yield the items in chunks."""
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def last_offset(model: ErasureModelRow) -> int:
-    """The offset of the last retraction of a model; 0 if there was none."""
+    """Return the offset of the last retraction of a model; 0 if there was none."""
     return max(json.loads(model.counts).get("offset", []), default=0)

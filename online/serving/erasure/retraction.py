@@ -27,6 +27,7 @@ RETRACTED, NOTED, BLANKED = 50, 1_000, 200  # rows of one transaction, for which
 
 
 def retract(erasure: ModelErasure) -> bool:
+    """Retract the user's feedback, a chunk at a time; return whether the step is done."""
     name, user = erasure.name, erasure.user
     note_state_before(erasure)
     own = erasure.read(partial(words.list_feedback, model=name, user=user))
@@ -44,6 +45,7 @@ def retract(erasure: ModelErasure) -> bool:
 
 
 def note_state_before(erasure: ModelErasure) -> None:
+    """Note the state of the model before the erasure, for the statement."""
     live = erasure.snapshots.folder.live()
     if "before" not in erasure.counts and live is not None:
         erasure.note(before=describe_state(erasure.snapshots.folder.manifest(live.version)))
@@ -77,19 +79,23 @@ def retract_feedback(erasure: ModelErasure, ids: Sequence[str], count: str) -> N
 
 
 def note_feedback(erasure: ModelErasure, ids: Sequence[str], count: str, connection: Connection) -> None:
+    """Note feedback whose events are made void later."""
     erasure.add_counts(connection, **{count: jobs.add_items(connection, *erasure.key, FEEDBACK, ids)})
 
 
 def blank_feedback(erasure: ModelErasure, ids: Sequence[str]) -> None:
+    """Blank the words of feedback."""
     for chunk in in_chunks(ids, BLANKED):
         erasure.commit(partial(words.blank_feedback, model=erasure.name, ids=chunk), durable=False)
 
 
 def find_last_retraction(erasure: ModelErasure, connection: Connection) -> int:
+    """Note the last retraction, which a version must have learned."""
     return words.find_last_retraction(connection, erasure.name, jobs.select_items(*erasure.key, FEEDBACK))
 
 
 def delete_conversations(erasure: ModelErasure, connection: Connection) -> None:
+    """Delete the user's conversations, held feedback, inbox items and standing."""
     name, user = erasure.name, erasure.user
     forget_items(connection, name, list_held_ids_of(connection, name, user))
     forget_curator(connection, name, user)

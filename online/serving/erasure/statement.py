@@ -21,7 +21,7 @@ PURPOSE = "erasure"
 
 
 def digest_user(keys: SigningKeys, user: str) -> str:
-    """A digest of a user's name that only the holder of the keys can compare with a name."""
+    """Return a digest of a user's name that only the holder of the keys can compare with a name."""
     oldest = keys.valid_keys(PURPOSE)[-1]  # it stays the same when the keys are rotated
     return hmac.digest(bytes.fromhex(oldest.secret), user.encode(), "sha256").hex()
 
@@ -44,14 +44,17 @@ def check_statement(keys: SigningKeys, signed: Any) -> None:
 
 
 def canonical(statement: Mapping[str, Any]) -> bytes:
+    """Return the canonical JSON that is signed."""
     return json.dumps(statement, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
 def describe_state(manifest: Manifest) -> dict[str, Any]:
+    """Return the identity of a state for the statement."""
     return {name: getattr(manifest, name) for name in ("version", "learned_until", "state_sha256")}
 
 
 def describe_relearning(row: RelearningRow) -> dict[str, Any]:
+    """Return the hashes that prove the un-learning, for the statement."""
     return {
         "learned_until": row.learned_until,
         "state_sha256_user_subtracted": row.subtracted_sha256,
@@ -61,7 +64,7 @@ def describe_relearning(row: RelearningRow) -> dict[str, Any]:
 
 
 def describe_model(model: ErasureModelRow) -> dict[str, Any]:
-    """What was removed of a model."""
+    """Return what was removed of a model."""
     counts = json.loads(model.counts)
     kept = {name: value for name, value in counts.items() if name not in ("offset", "relearn_offset")}
     return {"feedback": 0, "predictions": 0, "events": 0, **kept}

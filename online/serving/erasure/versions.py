@@ -27,6 +27,7 @@ UNLEARN_WAIT_S = 60.0  # for the learner to take the retractions; later they are
 
 
 def wait_until_unlearned(erasure: ModelErasure) -> bool:
+    """Wait for a durable version without the user; return whether there is one."""
     last, began = erasure.last_retraction, erasure.context.waiting_since
     durable = find_durable(erasure, last) if last else None
     waited_s = time.monotonic() - began.setdefault(erasure.key, time.monotonic())
@@ -38,6 +39,7 @@ def wait_until_unlearned(erasure: ModelErasure) -> bool:
 
 
 def relearn(erasure: ModelErasure) -> bool:
+    """Have the model learned again from the log; return whether that is done."""
     asked_at = erasure.counts.get("relearn_offset")
     if asked_at is None:
         offset = erasure.commit(lambda connection: log.ask_to_relearn(connection, erasure.name, erasure.row.id))
@@ -62,6 +64,7 @@ def relearn(erasure: ModelErasure) -> bool:
 
 
 def remove_snapshots(erasure: ModelErasure) -> bool:
+    """Delete snapshots from before the erasure; return whether that is done."""
     erasure.snapshots.retention.remove_before(erasure.counts["after"]["version"])
     erasure.save("set_aside", **forget_files(erasure))
     return True

@@ -22,6 +22,7 @@ PAGE = 1_000  # predictions read at once in the search for removed classes
 
 
 def void(erasure: ModelErasure) -> bool:
+    """Make the user's events void, a chunk at a time; return whether the step is done."""
     while ids := erasure.load_items(FEEDBACK, CHUNK):
         erasure.commit(partial(void_feedback, erasure, ids), durable=False)
     erasure.erasable.forget_counts()
@@ -37,6 +38,7 @@ def void(erasure: ModelErasure) -> bool:
 
 
 def void_feedback(erasure: ModelErasure, ids: Sequence[str], connection: Connection) -> None:
+    """Make events void, and note labels that only they named."""
     name = erasure.name
     count, labels = log.void_events(connection, name, ids)
     expired_count, expired_labels = remove_feedback_events(connection, name, ids)
@@ -54,12 +56,14 @@ def void_feedback(erasure: ModelErasure, ids: Sequence[str], connection: Connect
 
 
 def forget_counts(erasure: ModelErasure, connection: Connection) -> None:
+    """Forget counts that name the labels or the user."""
     log.forget_labels(connection, erasure.name, [], [erasure.user])
     log.forget_counts(connection, erasure.name)
     erasure.add_counts(connection, labels=0)
 
 
 def find_removed_labels(erasure: ModelErasure, labels: Sequence[str], connection: Connection) -> None:
+    """Note labels that no event names any more."""
     unnamed = log.find_unnamed_labels(connection, erasure.name, labels)
     log.forget_labels(connection, erasure.name, unnamed, unnamed)
     jobs.add_items(connection, *erasure.key, REMOVED, unnamed)
@@ -80,6 +84,7 @@ def remove_labels(erasure: ModelErasure) -> None:
 
 
 def rewrite_copy(erasure: ModelErasure) -> bool:
+    """Have the copy in Redis written again; return whether that is done."""
     copy, before = erasure.erasable.copy, erasure.context.copies_before
     if copy is None:
         erasure.save("relearn")

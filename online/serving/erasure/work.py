@@ -98,6 +98,7 @@ class ErasureWork:
         return row, models
 
     def list_unfinished(self) -> list[str]:
+        """Return the ids of erasures that are not finished."""
         ids: list[str] = self.store.read(jobs.list_unfinished)
         return ids
 
@@ -156,5 +157,6 @@ class ErasureWork:
 
 
 def end_without_model(connection: Connection, model: ErasureModelRow) -> None:
+    """End the erasure of a model that is not configured any more."""
     jobs.set_counts(connection, model.erasure, model.model, {"not_configured": True})
     jobs.save_step(connection, model.erasure, model.model, DONE)

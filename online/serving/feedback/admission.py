@@ -1,4 +1,4 @@
-"""Whether a caller may give a feedback, and whether it is learned at once.
+"""Admits feedback of a caller, and decides whether it is learned at once.
 
     about what somebody else was answered  --> NotFound, as if there were no such prediction
     it teaches (see `is_teaching`)         --> needs the scope teach; a reviewed caller's is held
@@ -51,18 +51,19 @@ class Admission:
 
 
 def holder_of(caller: Caller, user: str | None) -> str:
+    """Return the holder of a statement: the user on whose behalf it is made, else the caller."""
     return user if user is not None else caller.id
 
 
 def owns_feedback(caller: Caller, row: FeedbackRow | HeldFeedbackRow) -> bool:
-    """Whether a caller may ask about a feedback, held or not, and retract it: its own; a curator may do so with any."""
+    """Return whether a caller may ask about a feedback, held or not, and retract it: its own; a curator may do so with any."""
     if caller.may("curate") or caller.may("impersonate"):
         return True
     return row.user == caller.user if row.user is not None else row.caller == caller.id
 
 
 def is_teaching(connection: Connection, model: ModelSettings, item: NewFeedback) -> bool:
-    """Whether an item adds something that was not there: a new reply or class, or an example of its own.
+    """Return whether an item adds something that was not there: a new reply or class, or an example of its own.
 
     A correction that supersedes a reply for other questions counts as well: it may change much at once.
     """
@@ -121,7 +122,7 @@ def needs_review(
     teaches: bool,
     subject: str | None,
 ) -> bool:
-    """Whether a curator decides about an item first: it adds something, or contradicts what curators have put down."""
+    """Return whether a curator decides about an item first: it adds something, or contradicts what curators have put down."""
     if caller.may("teach"):
         return False
     return teaches or (caller.is_reviewed and contradicts_examples(connection, model, item, prediction, subject))
@@ -159,6 +160,7 @@ def charge_teaching(connection: Connection, settings: Settings, caller: Caller, 
 
 
 def use(connection: Connection, holder: str, kind: QuotaKind, count: int, most: int, at: datetime) -> None:
+    """Count a use against a quota. Raises QuotaExceeded."""
     if use_quota(connection, holder, kind, count, at) > most:
         next_hour = at.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
         raise QuotaExceeded(

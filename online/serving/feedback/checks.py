@@ -56,6 +56,7 @@ def check_choice(place: int, item: FeedbackItem) -> None:
 
 
 def check_label(place: int, item: FeedbackItem, settings: Settings) -> None:
+    """Raise BadInput for a label that is empty or too long."""
     for name in ("label", "choice"):
         label = getattr(item, name)
         if label is None:
@@ -90,10 +91,11 @@ def check_number(place: int, item: FeedbackItem) -> None:
 
 
 def signal_of(item: FeedbackItem) -> str:
+    """Return the name of the signal that an item gives."""
     return next(name for name in SIGNALS if getattr(item, name) is not None)
 
 
 def learned_fields(content: str) -> dict[str, Any]:
-    """The fields of an item that are learned, or name its user. content: the item as JSON, or "erased"."""
+    """Return the fields of an item that are learned, or name its user. content: the item as JSON, or "erased"."""
     given = {} if content == ERASED else json.loads(content)
     return {name: value for name, value in given.items() if name not in NOT_LEARNED}

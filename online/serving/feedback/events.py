@@ -35,7 +35,7 @@ def build_events(
     prediction: PredictionRow | None,
     holder: int = 0,
 ) -> list[Event]:
-    """The events of one item, in the order in which they are appended.
+    """Return the events of one item, in the order in which they are appended.
 
     place: of the item in its request, for errors. holder: as in `Event`. Raises what `find_subject` does.
     """
@@ -55,7 +55,7 @@ def build_events(
 def find_subject(
     connection: Connection, model: ModelSettings, place: int, item: NewFeedback, prediction: PredictionRow | None
 ) -> str | None:
-    """The reply, class or number that an item is about; None for a reply that it would bring along.
+    """Return the reply, class or number that an item is about; None for a reply that it would bring along.
 
     Raises BadInput for a reward of an abstention, and NotFound for a label or a choice that names no reply.
     """

@@ -1,4 +1,4 @@
-"""Whether feedback contradicts the example questions of the repertoire, which curators have put down.
+"""Recognises feedback that contradicts the example questions of curators.
 
     a thumb down on a reply, for a question that is an example of it or almost one   --> contradicts
     another reply is right, for exactly a question that is an example of other ones  --> contradicts
@@ -31,7 +31,7 @@ def contradicts_examples(
 
 
 def is_near(question: bytes, examples: Sequence[bytes]) -> bool:
-    """Whether a thumb for a question counts for one of the examples as well."""
+    """Return whether a thumb for a question counts for one of the examples as well."""
     if not examples:
         return False
     cosines = normalise_rows(stack_features(examples)) @ normalise_rows(stack_features([question]))[0]

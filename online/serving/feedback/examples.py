@@ -1,4 +1,4 @@
-"""What a classifier was taught by labels, and how a user takes a whole class of that back."""
+"""Lists the examples that taught a classifier's classes, and lets a user take a whole class back."""
 
 import json
 from collections import defaultdict
@@ -27,7 +27,7 @@ RETRACTED = 50  # of one transaction, for which others wait some milliseconds
 
 
 def load_examples(connection: Connection, model: str, user: str | None, of_each: int) -> ExamplesAnswer:
-    """The newest examples of each class by a user, with those that are held or were rejected; user None: by everybody, without them."""
+    """Return the newest examples of each class by a user, with those that are held or were rejected; user None: by everybody, without them."""
     rows = load_newest_examples(connection, model, user, of_each, MAX_EXAMPLES)
     set_aside = [] if user is None else list_held_of_user(connection, model, user)
     held, rejected = labels_of(set_aside, None), labels_of(set_aside, "rejected")[:of_each]
@@ -62,7 +62,7 @@ def load_examples(connection: Connection, model: str, user: str | None, of_each:
 
 
 def within_limit(rows: Sequence[ExampleRow]) -> Sequence[ExampleRow]:
-    """The first rows, whose inputs are together not too long to send."""
+    """Return the first rows, whose inputs are together not too long to send."""
     chars = 0
     for place, row in enumerate(rows):
         chars += len(row.input or "")
@@ -83,6 +83,7 @@ def labels_of(rows: Sequence[HeldFeedbackRow], decision: Decision | None) -> lis
 
 
 def describe_example(row: ExampleRow, quarantined_since: int | None) -> TaughtExample:
+    """Return an example as the API shows it. quarantined_since: the offset from which it is not learned."""
     is_quarantined = quarantined_since is not None and row.offset >= quarantined_since
     return describe(
         row.id,
@@ -95,11 +96,13 @@ def describe_example(row: ExampleRow, quarantined_since: int | None) -> TaughtEx
 
 
 def describe_held(row: HeldFeedbackRow) -> TaughtExample:
+    """Return held feedback as an example that waits."""
     about = json.loads(row.content).get("prediction_id")
     return describe(row.id, about, row.question, "held", None, row.created_at)
 
 
 def describe_rejected(label: str, row: HeldFeedbackRow) -> RejectedExample:
+    """Return rejected feedback as an example."""
     return RejectedExample(
         id=row.id, label=label, input=json.loads(row.question), reason=row.note, given_at=row.created_at
     )
@@ -108,6 +111,7 @@ def describe_rejected(label: str, row: HeldFeedbackRow) -> RejectedExample:
 def describe(
     id: str, prediction_id: str | None, input: str | None, status: Any, offset: int | None, given_at: str
 ) -> TaughtExample:
+    """Return an example as the API shows it."""
     known: FeedbackStatus = status
     value = None if input is None else json.loads(input)
     return TaughtExample(

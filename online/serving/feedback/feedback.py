@@ -160,7 +160,7 @@ class Feedback:
         return await self.transactions.commit_elsewhere(lambda: self.store.perform(work))
 
     async def load_outcome(self, id: str, caller: Caller) -> FeedbackOutcome:
-        """What became of one feedback. Raises NotFound, also for another caller's."""
+        """Return what became of one feedback. Raises NotFound, also for another caller's."""
         row, held, open_quarantine = await self.transactions.read(lambda connection: self._read_outcome(connection, id))
         if row is None and held is not None and owns_feedback(caller, held):
             return held_outcome(held)
@@ -186,7 +186,7 @@ class Feedback:
 
 
 async def prepare_items(items: Sequence[FeedbackItem], chosen: Sequence[bool], encoder: Encoder) -> list[NewFeedback]:
-    """Items with their features. chosen: whether the client has chosen the id of each. Raises BadInput."""
+    """Return items with their features. chosen: whether the client has chosen the id of each. Raises BadInput."""
     texts = [text for item in items for text in (item.input, item.correction) if text is not None]
     features = iter(await encode_all(encoder, texts))
     return [
@@ -213,7 +213,7 @@ async def encode_all(encoder: Encoder, instances: Sequence[Any]) -> list[bytes]:
 
 
 def describe_outcome(row: FeedbackRow) -> FeedbackOutcome:
-    """What became of a feedback, from its row alone; an open quarantine is not considered."""
+    """Return what became of a feedback, from its row alone; an open quarantine is not considered."""
     return FeedbackOutcome(
         id=row.id,
         status=row.status,
@@ -225,6 +225,7 @@ def describe_outcome(row: FeedbackRow) -> FeedbackOutcome:
 
 
 def elapsed_ms(start: str, end: str | None) -> float | None:
+    """Return the milliseconds between two instants."""
     if end is None:
         return None
     return round((datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds() * 1000, 1)

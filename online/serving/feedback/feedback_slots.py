@@ -43,7 +43,7 @@ class FeedbackSlots:
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def load(self, feedback: Feedback, key: str) -> FeedbackItem | None:
-        """The item that a slot holds."""
+        """Return the item that a slot holds."""
         turns = await load_turns(feedback, key)
         return FeedbackItem.model_validate_json(turns[-1].content) if holds_item(turns) else None
 
@@ -87,6 +87,7 @@ class FeedbackSlots:
 async def change_slot(
     feedback: Feedback, key: str, item: FeedbackItem | None, stays_empty: StaysEmpty, taken: int, caller: Caller
 ) -> Receipt | None:
+    """Make a slot hold an item, or nothing. Returns None if that changes nothing."""
     turns = await load_turns(feedback, key)
     last = turns[-1] if turns else None
     if item is None or (last is not None and not holds_item(turns) and stays_empty(last)):
@@ -104,7 +105,7 @@ async def change_slot(
 
 
 async def load_turns(feedback: Feedback, key: str) -> list[FeedbackRow]:
-    """The items that a slot has held, oldest first."""
+    """Return the items that a slot has held, oldest first."""
     rows: list[FeedbackRow] = await feedback.transactions.read(
         lambda connection: load_slot(connection, feedback.name, key)
     )
@@ -112,20 +113,23 @@ async def load_turns(feedback: Feedback, key: str) -> list[FeedbackRow]:
 
 
 def holds_item(turns: list[FeedbackRow]) -> bool:
+    """Return whether the slot holds an item."""
     return bool(turns) and turns[-1].retracted_offset is None
 
 
 def is_same(row: FeedbackRow, item: FeedbackItem) -> bool:
-    """Whether an item would be learned as the one in the row was."""
+    """Return whether an item would be learned as the one in the row was."""
     return learned_fields(row.content) == learned_fields(item.model_dump_json(exclude_none=True))
 
 
 def stays_empty(last: FeedbackRow, item: FeedbackItem | None, has_changed: bool) -> bool:
+    """Return whether a slot that was emptied stays so: its item was erased, or has not changed."""
     was_erased = last.content == ERASED
     return was_erased or (not has_changed and item is not None and is_same(last, item))
 
 
 async def replace_comments(feedback: Feedback, item: FeedbackItem, row: FeedbackRow) -> Receipt:
+    """Replace the words of an item whose signal is the same."""
     content = item.model_dump_json(exclude_none=True)
     if content != row.content:
         feedback.transactions.disk.check_room()
@@ -137,5 +141,5 @@ async def replace_comments(feedback: Feedback, item: FeedbackItem, row: Feedback
 
 
 def clip_text(text: object, max_chars: int) -> str | None:
-    """A text of another page without control characters, cut to a length; None if nothing is left."""
+    """Return a text of another page without control characters, cut to a length; None if nothing is left."""
     return CONTROL_CHARACTERS.sub(" ", text[:max_chars]).strip() or None if isinstance(text, str) else None

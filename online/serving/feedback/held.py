@@ -20,16 +20,17 @@ EXPIRED = "nobody else agreed in time, so it was not learned"
 
 
 def held_receipt(row: HeldFeedbackRow) -> Receipt:
-    """The receipt of an item that is not in the log: its offset is 0."""
+    """Return the receipt of an item that is not in the log: its offset is 0."""
     return Receipt(id=row.id, offset=0, status=STATUS.get(row.decision, "held"))
 
 
 def held_outcome(row: HeldFeedbackRow) -> FeedbackOutcome:
+    """Return the outcome of held feedback."""
     return FeedbackOutcome(**held_receipt(row).model_dump(), reason=held_reason(row))
 
 
 def held_reason(row: HeldFeedbackRow) -> str | None:
-    """Why an item is not learned, for its caller; where a person has decided, what that person wrote, if anything."""
+    """Return why an item is not learned, for its caller; where a person has decided, what that person wrote, if anything."""
     return EXPIRED if row.decision == "expired" else REASONS[row.reason] if row.decision is None else row.note
 
 

@@ -1,4 +1,4 @@
-"""How much one holder may change, before others agree with it.
+"""Limits the influence of one holder before others agree with it.
 
     set apart                                   --> held: quarantine
     enough about this reply or class, or in all --> held: influence, until others agree or the window has passed
@@ -29,7 +29,7 @@ class Influence:
         self.has_limits = not spec_of(model.kind).predicts_numbers
 
     def since(self, at: datetime) -> datetime:
-        """The beginning of the window."""
+        """Return the beginning of the window."""
         return at - timedelta(hours=self.settings.influence_window_hours)
 
     def load_or_create_standing(self, connection: Connection, caller: Caller, holder: str, at: datetime) -> StandingRow:
@@ -40,7 +40,7 @@ class Influence:
     def find_hold(
         self, connection: Connection, standing: StandingRow, item: NewFeedback, subject: str | None
     ) -> HoldReason | None:
-        """Why an item is not learned yet; None if it is. subject: the reply or class that it is about."""
+        """Return why an item is not learned yet; None if it is. subject: the reply or class that it is about."""
         if standing.is_set_apart:
             return "quarantine"
         if not self.has_limits or self.has_room(connection, standing, subject, item.prediction_id):
@@ -50,7 +50,7 @@ class Influence:
     def has_room(
         self, connection: Connection, standing: StandingRow, subject: str | None, prediction_id: str | None
     ) -> bool:
-        """Whether a holder may say one more thing about a reply or class. What it replaces does not count."""
+        """Return whether a holder may say one more thing about a reply or class. What it replaces does not count."""
         at = datetime.now(UTC)
         is_new, since = standing.state == "new", self.since(at).isoformat()
 

@@ -1,4 +1,4 @@
-"""What became of feedback, decided at every swap: written to the store, and sent to subscribers.
+"""Marks the outcomes of feedback at every swap: in the store, and for subscribers.
 
 swap --record_swap--> spans of offsets, freshness --gathered for 0.1 s--> store --> event feed
 """
@@ -79,7 +79,7 @@ class OutcomeMarker:
             self.metrics.drift_alarms.labels(self.name).set(alarms)
 
     def _measure_freshness(self, learned_until: int) -> float | None:
-        """Freshness in ms of the newest feedback that this version is the first to have learned."""
+        """Return freshness in ms of the newest feedback that this version is the first to have learned."""
         age, acknowledged = None, self.feedback.acknowledged
         while acknowledged and acknowledged[0][0] <= learned_until:
             _, id, acknowledged_at = acknowledged.popleft()

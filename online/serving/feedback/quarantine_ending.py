@@ -27,7 +27,7 @@ async def end_quarantine(transactions: Transactions, outcome: quarantine.Outcome
 def record_end(
     connection: Connection, transactions: Transactions, outcome: quarantine.Outcome
 ) -> quarantine.QuarantineRow | None:
-    """One transaction of it; None while there is more feedback to retract."""
+    """Return one transaction of it; None while there is more feedback to retract."""
     model = transactions.name
     row = quarantine.load_open(connection, model)
     if row is None:

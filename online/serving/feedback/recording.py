@@ -128,7 +128,7 @@ class SubmissionRecording:
         self.caller = caller
 
     def _load_predictions(self, caller: Caller) -> Mapping[str, PredictionRow]:
-        """The predictions that items are about, by id, and of those the caller's own. A curator corrects those of others."""
+        """Return the predictions that items are about, by id, and of those the caller's own. A curator corrects those of others."""
         ids = [item.prediction_id for item in self.items if item.prediction_id]
         rows = load_predictions_with(self.connection, self.recorder.journal, self.name, ids)
         return {id: row for id, row in rows.items() if caller.may("curate") or caller.may_act_for(row.user)}
@@ -141,6 +141,7 @@ class SubmissionRecording:
         return in_force
 
     def record(self) -> list[Receipt]:
+        """Record the items; return their receipts in order."""
         assert self.caller is not None, "items that were admitted before are recorded one by one"
         receipts = [self._record(place, item, self.caller) for place, item in enumerate(self.items)]
         self.write()
@@ -177,7 +178,7 @@ class SubmissionRecording:
         return receipt
 
     def _concerns_curators(self, item: NewFeedback, prediction: PredictionRow | None) -> bool:
-        """Whether an item goes to the inbox: it says that a reply was wrong, or what it should have been."""
+        """Return whether an item goes to the inbox: it says that a reply was wrong, or what it should have been."""
         if not spec_of(self.spec.kind).has_repertoire:
             return False
         return is_complaint(item, None if prediction is None else prediction.choice)
@@ -190,7 +191,7 @@ class SubmissionRecording:
         return self.predictions.get(item.prediction_id or "")
 
     def _find_same(self, item: NewFeedback, caller: Caller) -> FeedbackInForce | None:
-        """The feedback in force of the same holder about the same prediction, if it says the same."""
+        """Return the feedback in force of the same holder about the same prediction, if it says the same."""
         holder = holder_of(caller, item.user)
         in_force = self.in_force[item.prediction_id] if item.prediction_id is not None else ()
         own = (opinion for opinion in in_force if opinion.holder == holder)
@@ -264,20 +265,20 @@ class SubmissionRecording:
 
 
 def replaces(item: NewFeedback, waiting: HeldFeedbackRow) -> bool:
-    """Whether an item takes the place of one of the same holder that waits. A thumb down leaves a proposal as it is."""
+    """Return whether an item takes the place of one of the same holder that waits. A thumb down leaves a proposal as it is."""
     proposes = json.loads(waiting.content).get("reward") is None
     return item.reward is None or is_positive(item.reward) or not proposes
 
 
 def is_complaint(item: NewFeedback | FeedbackItem, choice: str | None) -> bool:
-    """Whether an item is a thumb down, a correction, or names another reply. choice: the reply that was given."""
+    """Return whether an item is a thumb down, a correction, or names another reply. choice: the reply that was given."""
     if item.reward is not None:
         return not is_positive(item.reward)
     return item.correction is not None or item.label != choice
 
 
 def build_row(model: str, item: NewFeedback, offset: int, caller: str, about: str | None) -> dict[str, Any]:
-    """The row of the table `feedback`."""
+    """Return the row of the table `feedback`."""
     return {
         "model": model,
         "id": item.id,
@@ -298,7 +299,7 @@ def build_row(model: str, item: NewFeedback, offset: int, caller: str, about: st
 def prepare_item(
     item: FeedbackItem, is_id_chosen: bool = True, features: bytes = b"", correction_features: bytes = b""
 ) -> NewFeedback:
-    """An item that has an id, as its transaction needs it."""
+    """Return an item that has an id, as its transaction needs it."""
     return NewFeedback(
         id=item.id or "",
         content=item.model_dump_json(exclude_none=True),
@@ -317,6 +318,7 @@ def prepare_item(
 
 
 def write_json(value: Any) -> str:
+    """Return a value as JSON."""
     try:
         return orjson.dumps(value).decode()
     except TypeError:  # an integer of more than 64 bits
@@ -330,12 +332,13 @@ def check_repetition(place: int, item: NewFeedback, content: str, is_own: bool) 
 
 
 def receipt_of(row: FeedbackRow) -> Receipt:
+    """Return the receipt of recorded feedback."""
     status: FeedbackStatus = "accepted" if row.retracted_offset is None else "retracted"
     return Receipt(id=row.id, offset=row.retracted_offset or row.offset, status=status)
 
 
 def describe_retention(settings: Settings) -> str:
-    """Why a prediction may be gone; empty where none is ever deleted."""
+    """Return why a prediction may be gone; empty where none is ever deleted."""
     reasons = []
     if settings.retention_days is not None:
         reasons.append(f"one without feedback is deleted after {settings.retention_days:g} days (retention_days)")
@@ -349,7 +352,7 @@ def describe_retention(settings: Settings) -> str:
 
 
 def unknown_feedback(settings: Settings, model: str, id: str) -> NotFound:
-    """The error about feedback that does not exist, is another caller's, or has expired."""
+    """Return the error about feedback that does not exist, is another caller's, or has expired."""
     expired = ""
     if settings.event_retention_days is not None:
         expired = (

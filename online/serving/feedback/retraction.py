@@ -103,7 +103,7 @@ def record_retraction(connection: Connection, spec: ModelSettings, id: str) -> R
 
 
 def find_closed_until(connection: Connection, model: str) -> int:
-    """The offset up to which no event is retracted any more, in a transaction that may retract others."""
+    """Return the offset up to which no event is retracted any more, in a transaction that may retract others."""
     lock_log(connection, model)
     return load_expiry(connection, model).closed_until
 
@@ -117,11 +117,12 @@ def check_not_expired(connection: Connection, model: str, offset: int, what: str
 
 
 def event_at(connection: Connection, model: str, offset: int) -> Event:
+    """Return the event at an offset."""
     return read_events(connection, model, offset - 1, 1)[0].event
 
 
 def retract_reply(connection: Connection, spec: ModelSettings, row: FeedbackRow) -> list[int]:
-    """Offsets of further events to take back with a feedback.
+    """Return offsets of further events to take back with a feedback.
 
     These are the event by which it restored a retired reply, and the event by which a feedback
     brought a reply that nothing else uses.
@@ -135,7 +136,7 @@ def retract_reply(connection: Connection, spec: ModelSettings, row: FeedbackRow)
 
 
 def drop_unused_reply(connection: Connection, spec: ModelSettings, row: FeedbackRow, reply: str) -> list[int]:
-    """The offset of the reply's event if the reply is dropped, else nothing.
+    """Return the offset of the reply's event if the reply is dropped, else nothing.
 
     A reply is dropped when feedback brought it, that feedback is retracted, and no other uses it. One that has expired
     stays.

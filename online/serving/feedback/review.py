@@ -1,4 +1,4 @@
-"""What a curator decides about held feedback.
+"""Carries out a curator's decision about held feedback.
 
 held_feedback --accept_held--> feedback, learned as any other
               --reject_held--> never learned; its caller is sent the event `rejected`

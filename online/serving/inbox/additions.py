@@ -79,6 +79,7 @@ def undo_addition(connection: Connection, model: str, outcomes: Sequence[InboxOu
 
 
 def retire_replies(connection: Connection, model: str, replies: Sequence[str], key: str) -> list[Receipt]:
+    """Retire the replies that are active."""
     rows = [find_reply(connection, model, id) for id in replies]
     active = [row.id for row in rows if row is not None and row.active]
     events = [change_reply(connection, model, id, False, derive_event_id(key, f"retire:{id}")) for id in active]
@@ -87,7 +88,7 @@ def retire_replies(connection: Connection, model: str, replies: Sequence[str], k
 
 
 def retract_examples(connection: Connection, model: str, examples: Sequence[str], retired: set[str]) -> list[Receipt]:
-    """Those of a reply in `retired` stay with it: they count again once the reply is restored."""
+    """Retract the examples; those of a reply in `retired` stay, and count again once the reply is restored."""
     found = [
         (offset, event, build_retraction(event, offset))
         for offset, event in find_events(connection, model, examples)

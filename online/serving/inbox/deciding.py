@@ -78,6 +78,7 @@ class DecisionReceipts:
 
     @property
     def last_offset(self) -> int | None:
+        """The offset of the last event; None without events."""
         return max((receipt.offset for receipt in self.receipts), default=0) or None
 
 
@@ -146,7 +147,7 @@ class Inbox:
     async def _prepare(
         self, request: DecideRequest, caller: Caller, config: EncoderConfig
     ) -> tuple[DecisionPlan, dict[str, NewFeedback]]:
-        """The plan, and the feedback that it brings, encoded, by its id."""
+        """Return the plan, and the feedback that it brings, encoded, by its id."""
 
         def read(connection: Connection) -> tuple[list[OpenItem], ReplyRow | None]:
             reply = self._find_reply(connection, request)
@@ -204,7 +205,7 @@ class Inbox:
         return decided, work
 
     def _repeat(self, connection: Connection, known: InboxDecisionRow, digest: str) -> DecideAnswer:
-        """The answer that the same request got before. Raises Conflict for another request with its id."""
+        """Return the answer that the same request got before. Raises Conflict for another request with its id."""
         if known.request != digest:
             raise Conflict(f"the id {known.id!r} was used before for another decision")
         outcomes = load_outcomes_of(connection, self.name, [known.id])
@@ -294,6 +295,7 @@ class DecisionTransaction:
         self.work = DecisionReceipts()
 
     def carry_out(self, plan: DecisionPlan, prepared: dict[str, NewFeedback]) -> DecisionReceipts:
+        """Carry out a plan: accept, reject, retract and close its items, and record its feedback."""
         given = [prepared[item.id or ""] for item in plan.given]
         accepted = [(item, prepared[item.id]) for item, _ in plan.accepted]
         asked = [new.prediction_id for new in (*given, *(new for _, new in accepted)) if new.prediction_id is not None]
@@ -356,8 +358,10 @@ class DecisionTransaction:
 
 
 def new_outcome(model: str, decision: str, item: str, role: Role, created_at: str) -> InboxOutcomeRow:
+    """Return the row that says what a decision did to an item."""
     return InboxOutcomeRow(model=model, decision=decision, item=item, role=role, created_at=created_at)
 
 
 def digest_of(request: DecideRequest | DismissRequest) -> str:
+    """Return a digest by which a repeated request is recognised."""
     return sha256(request.model_dump_json(exclude={"id"}).encode()).hexdigest()

@@ -42,33 +42,35 @@ class ItemGroup:
 
     @property
     def newest_at(self) -> str:
+        """When the newest item was given."""
         return self.items[0].created_at
 
     @property
     def assignee(self) -> str | None:
+        """The caller who looks after all items; None if they differ."""
         names = {item.assignee for item in self.items}
         return names.pop() if len(names) == 1 else None
 
 
 def question_of(item: OpenItem) -> str | None:
-    """The words of its question; None where they were erased, or it is no text."""
+    """Return the words of its question; None where they were erased, or it is no text."""
     text = read_text(json.loads(item.question))
     return None if text is None or not text.strip() else " ".join(text.split())
 
 
 def read_content(item: OpenItem) -> Content:
-    """The feedback of an item, as it was given; empty where it was erased."""
+    """Return the feedback of an item, as it was given; empty where it was erased."""
     content: Content = {} if item.content == ERASED else json.loads(item.content)
     return content
 
 
 def sort_items(items: Iterable[OpenItem]) -> list[OpenItem]:
-    """The newest first."""
+    """Return the newest first."""
     return sorted(items, key=lambda item: (item.created_at, item.id), reverse=True)
 
 
 def sort_groups(groups: Iterable[ItemGroup]) -> list[ItemGroup]:
-    """The group with the newest item first."""
+    """Return the group with the newest item first."""
     return sorted(groups, key=lambda group: (group.newest_at, group.id), reverse=True)
 
 
@@ -83,7 +85,7 @@ def group_examples(items: Iterable[OpenItem]) -> list[ItemGroup]:
 
 
 def without_long_instance(item: OpenItem) -> OpenItem:
-    """The item without an instance that is too long to be shown, such as a photo."""
+    """Return the item without an instance that is too long to be shown, such as a photo."""
     if max(len(item.question), len(item.content)) <= MAX_INSTANCE_CHARS:
         return item
     content = json.dumps({name: value for name, value in read_content(item).items() if name != "input"})
@@ -96,7 +98,7 @@ def index_questions(groups: Sequence[ItemGroup]) -> dict[str, str]:
 
 
 def find_suggestions(groups: Sequence[ItemGroup], texts: Iterable[str]) -> tuple[str | None, int]:
-    """The first listed group that suggests a reply for one of these questions, and how many of its items do; (None, 0) without."""
+    """Return the first listed group that suggests a reply for one of these questions, and how many of its items do; (None, 0) without."""
     asked = {fold_text(text) for text in texts}
     for group in groups[:LISTED]:
         if asked.isdisjoint(fold_text(text) for text, _ in group.questions):
@@ -119,7 +121,7 @@ def group_items(items: Iterable[OpenItem]) -> list[ItemGroup]:
 
 
 def cluster_words(by_words: dict[str, list[OpenItem]]) -> list[list[str]]:
-    """The keys in clusters; one without features is a cluster of its own."""
+    """Return the keys in clusters; one without features is a cluster of its own."""
     questions, alone = list[RepeatedQuestion](), list[list[str]]()
     for key, items in by_words.items():
         features = next((item.features for item in items if len(item.features) == TEXT_WIDTH), b"")
@@ -131,6 +133,7 @@ def cluster_words(by_words: dict[str, list[OpenItem]]) -> list[list[str]]:
 
 
 def build_group(of_questions: Sequence[Sequence[OpenItem]]) -> ItemGroup:
+    """Return a group of the items about similar questions."""
     items = sort_items(item for items in of_questions for item in items)
     counted = [(words, len(items)) for items in of_questions if (words := question_of(items[0])) is not None]
     return ItemGroup(tuple(items), tuple(sorted(counted, key=lambda each: -each[1])))

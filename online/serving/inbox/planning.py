@@ -1,4 +1,4 @@
-"""What a decision does to each item, before anything is written.
+"""Plans the effect of a decision on each item, before anything is written.
 
     approve   held: accepted                         learned: closed
     reject    held: rejected                         learned: retracted
@@ -31,16 +31,19 @@ class DecisionPlan:
     given: list[FeedbackItem] = field(default_factory=list)
 
     def keep(self, item: OpenItem) -> None:
+        """Accept an item, or close it if it is learned already."""
         if item.hold is None:
             self.closed.append(item)
         else:
             self.accepted.append((item, content_of(item)))
 
     def drop(self, item: OpenItem) -> None:
+        """Reject an item, or retract it if it is learned already."""
         (self.retracted if item.hold is None else self.rejected).append(item)
 
 
 def content_of(item: OpenItem) -> FeedbackItem:
+    """Return the feedback of an item."""
     return FeedbackItem.model_validate_json(item.content)
 
 
@@ -71,14 +74,14 @@ def make_plan(request: DecideRequest, items: Sequence[OpenItem], reply: ReplyRow
 
 
 def names(item: OpenItem, said: FeedbackItem, text: str, reply: ReplyRow | None) -> bool:
-    """Whether an item names the right reply."""
+    """Return whether an item names the right reply."""
     if said.correction is not None:
         return fold_text(said.correction) == fold_text(text)
     return reply is not None and said.label == reply.id
 
 
 def topic_of(item: OpenItem) -> tuple[str, str | None]:
-    """What a correction is about: one for each wording of the question, and each reply that was given to it."""
+    """Return what a correction is about: one for each wording of the question, and each reply that was given to it."""
     words = question_of(item)
     return fold_text(words) if words is not None else f"\0{item.id}", item.choice
 
@@ -86,7 +89,7 @@ def topic_of(item: OpenItem) -> tuple[str, str | None]:
 def correct_questions(
     items: Iterable[OpenItem], text: str, request: DecideRequest, answered: set[tuple[str, str | None]]
 ) -> Iterable[FeedbackItem]:
-    """The curator's correction for each question that is not answered yet. Questions that were erased are passed over."""
+    """Yield the curator's correction for each question that is not answered yet. Questions that were erased are passed over."""
     for item in items:
         topic = topic_of(item)
         if topic in answered or question_of(item) is None:

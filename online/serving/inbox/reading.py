@@ -68,7 +68,7 @@ class InboxReader:
         self._grouped: tuple[tuple[str, ...], list[ItemGroup]] = ((), [])
 
     async def load_groups(self) -> list[ItemGroup]:
-        """The open items in groups, the newest first."""
+        """Return the open items in groups, the newest first."""
         async with self._lock:
             known, groups = self._grouped
             ids, assignees = await self.transactions.read(self._read_ids)
@@ -84,7 +84,7 @@ class InboxReader:
         return tuple(ids), load_assignees(connection, self.name, ids)
 
     async def refresh_states(self, groups: Sequence[ItemGroup]) -> tuple[list[ItemGroup], NamedReplies]:
-        """The groups with what has become of their items by now, and the replies that these name."""
+        """Return the groups with what has become of their items by now, and the replies that these name."""
 
         def read(connection: Connection) -> tuple[list[ItemGroup], NamedReplies]:
             ids = [item.id for group in groups for item in group.items]
@@ -104,7 +104,7 @@ class InboxReader:
         return found
 
     async def load_decisions(self, count: int) -> tuple[list[DecisionView], NamedReplies]:
-        """The newest decisions, newest first."""
+        """Return the newest decisions, newest first."""
 
         def read(connection: Connection) -> tuple[list[DecisionView], NamedReplies]:
             views = load_views(connection, self.name, list_decisions(connection, self.name, count))
@@ -115,22 +115,25 @@ class InboxReader:
 
 
 def assign(group: ItemGroup, assignees: Mapping[str, str]) -> ItemGroup:
+    """Return the group with the assignees of its items."""
     return replace(group, items=tuple(replace(item, assignee=assignees.get(item.id)) for item in group.items))
 
 
 def load_items(connection: Connection, model: str, ids: Sequence[str]) -> list[OpenItem]:
-    """The open items among the ids, held ones with what is known about their predictions."""
+    """Return the open items among the ids, held ones with what is known about their predictions."""
     items = list(load_open_items(connection, model, ids).values())
     return with_predictions(connection, model, items)
 
 
 def with_predictions(connection: Connection, model: str, items: Sequence[OpenItem]) -> list[OpenItem]:
+    """Return the items with the predictions that they are about."""
     asked = {item.id: json.loads(item.content).get("prediction_id") for item in items if item.hold is not None}
     predictions = load_predictions(connection, model, sorted({id for id in asked.values() if id is not None}))
     return [with_prediction(item, predictions.get(asked.get(item.id) or "")) for item in items]
 
 
 def with_prediction(item: OpenItem, prediction: PredictionRow | None) -> OpenItem:
+    """Return the item with its prediction."""
     if prediction is None:
         return item
     return replace(
@@ -143,6 +146,7 @@ def with_prediction(item: OpenItem, prediction: PredictionRow | None) -> OpenIte
 
 
 def load_named(connection: Connection, model: str, items: Sequence[OpenItem]) -> NamedReplies:
+    """Return the texts of the replies that items name."""
     proposed = dict[str, str]()
     for item in items:
         content = read_content(item)
@@ -159,6 +163,7 @@ def load_named(connection: Connection, model: str, items: Sequence[OpenItem]) ->
 
 
 def load_views(connection: Connection, model: str, rows: Sequence[InboxDecisionRow]) -> list[DecisionView]:
+    """Return decisions with the items that they decided."""
     outcomes = load_outcomes_of(connection, model, [row.id for row in rows])
     ids = [outcome.item for outcome in outcomes if outcome.role in OF_FEEDBACK]
     feedback, held = load_feedback(connection, model, ids), load_held_of(connection, model, ids)
@@ -184,7 +189,7 @@ def load_views(connection: Connection, model: str, rows: Sequence[InboxDecisionR
 
 
 def find_taught(given: Sequence[FeedbackRow]) -> str | None:
-    """The text that the feedback of a decision taught."""
+    """Return the text that the feedback of a decision taught."""
     contents = (json.loads(row.content) for row in given if row.content != ERASED)
     return next((content["correction"] for content in contents if "correction" in content), None)
 
@@ -195,7 +200,7 @@ def decided_item(
     held: HeldFeedbackRow | None,
     predictions: Mapping[str, PredictionRow],
 ) -> Iterator[OpenItem]:
-    """The item as it is now; nothing if it was deleted."""
+    """Yield the item as it is now; nothing if it was deleted."""
     if row is not None:
         item = OpenItem(
             id=row.id,

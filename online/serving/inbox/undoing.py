@@ -134,13 +134,13 @@ class UndoTransaction:
         return id
 
     def _has_changed_mind(self, row: FeedbackRow) -> bool:
-        """Whether the same holder has said something else about the same prediction since then."""
+        """Return whether the same holder has said something else about the same prediction since then."""
         asked = [] if row.prediction_id is None else [row.prediction_id]
         holder = row.user if row.user is not None else row.caller
         return any(each.holder == holder for each in list_opinions(self.connection, self.name, asked))
 
     def _bring_reply(self, row: FeedbackRow, event: Event, id: str) -> tuple[list[Event], str] | None:
-        """The id of the reply that the feedback is about, and the events that bring or restore it; None if it is lost.
+        """Return the id of the reply that the feedback is about, and the events that bring or restore it; None if it is lost.
 
         A reply that went with the feedback comes back under its id, unless another one has its text by now.
         """

@@ -1,4 +1,4 @@
-"""How often served answers were right, along the log: counted page by page, as a replay counts it.
+"""Counts how often served answers were right, along the log, page by page, as a replay counts it.
 
 store --outcomes after `until`, one page--> Counts: hits, curve, baselines --now and then--> store, to continue from
 
@@ -61,6 +61,7 @@ class CurveTally:
     total: float = 0.0
 
     def add(self, score: float) -> None:
+        """Add a score."""
         self.judged += 1
         self.total += score
 
@@ -73,6 +74,7 @@ class GuessHistory:
         self.lost = False
 
     def note(self, offset: int, guess: Any) -> None:
+        """Note a guess that holds from an offset on."""
         if self.changes and self.changes[-1][1] == guess:
             return
         self.lost = self.lost or len(self.changes) == REMEMBERED
@@ -175,7 +177,7 @@ class CurveCounts:
             self.histories.setdefault(name, GuessHistory()).note(offset, guess)
 
     def _guesses(self, offset: int) -> dict[str, Any]:
-        """The answers of the baselines that know everything up to an offset."""
+        """Return the answers of the baselines that know everything up to an offset."""
         found = {} if self.numbers else dict.fromkeys(self.labels.guesses())
         for name, history in self.histories.items():
             guess, remembered = history.at(offset)
@@ -187,7 +189,7 @@ class CurveCounts:
         return found
 
     def judged_until(self, offsets: Iterable[int]) -> dict[int, int | None]:
-        """How many served answers had been judged up to each offset; None where that is not counted, or not known any more."""
+        """Return how many served answers had been judged up to each offset; None where that is not counted, or not known any more."""
         offsets = [*offsets]
         found = self.judged.count_until(offset for offset in offsets if offset <= self.until)
         return {offset: found.get(offset) for offset in offsets}
@@ -195,7 +197,7 @@ class CurveCounts:
     # state
 
     def to_json(self) -> str:
-        """The counts as JSON; `from_json` is the inverse."""
+        """Return the counts as JSON; `from_json` is the inverse."""
         histories = {name: [each.lost, list(each.changes)] for name, each in self.histories.items()}
         stretches = [asdict(each) for each in self.curve.whole]
         return json.dumps(
@@ -217,6 +219,7 @@ class CurveCounts:
 
     @classmethod
     def from_json(cls, numbers: bool, text: str) -> "CurveCounts":
+        """Return the counts that the store keeps."""
         counts, kept = cls(numbers), json.loads(text)
         counts.until, counts.feedback = kept["until"], kept["feedback"]
         counts.times.extend(kept["times"])
@@ -314,7 +317,7 @@ class CurveKeeper:
         return counts
 
     def _recount_recent(self, until: int) -> RecentOutcomes:
-        """The newest outcomes up to an offset, with naive guessers that know nothing from before them."""
+        """Return the newest outcomes up to an offset, with naive guessers that know nothing from before them."""
         newest, after = CurveCounts(self.numbers), max(0, until - 2 * KEPT)
         rows = self.store.read(lambda connection: load_outcomes(connection, self.model, after, until))
         newest.take(rows, until)
@@ -339,6 +342,7 @@ class CurveKeeper:
             self.counts, self.saved_until = None, 0
 
     async def stop(self) -> None:
+        """Stop counting, and save what was counted."""
         self.stopping = True
         if self.running is not None and not self.running.done():
             await asyncio.gather(self.running, return_exceptions=True)
@@ -347,7 +351,7 @@ class CurveKeeper:
 
 
 def last_label(connection: Connection, model: str, offset: int) -> str | None:
-    """The class or number of the last feedback up to an offset that names the right one; None without any."""
+    """Return the class or number of the last feedback up to an offset that names the right one; None without any."""
     while rows := load_newest_outcomes(connection, model, offset, SEARCH_PAGE):
         for row in rows:
             event = Event.parse(row["body"], b"")
@@ -358,7 +362,7 @@ def last_label(connection: Connection, model: str, offset: int) -> str | None:
 
 
 def per_minute(times: deque[str], at: datetime) -> float:
-    """The number of feedbacks in the last minute, estimated from those in `times` if there were more."""
+    """Return the number of feedbacks in the last minute, estimated from those in `times` if there were more."""
     ages = [(at - datetime.fromisoformat(time)).total_seconds() for time in times]
     recent = sum(age <= 60 for age in ages)
     if recent < REMEMBERED:

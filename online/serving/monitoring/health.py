@@ -115,6 +115,8 @@ class NewestFacts:
 
 @dataclass(frozen=True, slots=True)
 class ModelHealth:
+    """The verdict on a model, and what it rests on."""
+
     verdict: Verdict
     facts: VerdictInputs
     ratings: Ratings
@@ -131,7 +133,7 @@ class HealthCheck:
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def assess(self, learner: LearnerState) -> ModelHealth:
-        """The verdict now. Raises Unavailable if the store does not answer."""
+        """Return the verdict now. Raises Unavailable if the store does not answer."""
         live, snapshots = self.live, self.live.snapshots
         served, recipe = live.current, live.encoder_config.recipe
         held = await asyncio.to_thread(find_held, snapshots)
@@ -155,7 +157,7 @@ class HealthCheck:
         return ModelHealth(assess(facts), facts, ratings)
 
     async def rate(self) -> Ratings:
-        """The figures that the verdict rests on. Raises Unavailable if the store does not answer."""
+        """Return the figures that the verdict rests on. Raises Unavailable if the store does not answer."""
         return await self._rate(await asyncio.to_thread(find_held, self.live.snapshots))
 
     async def _rate(self, held: "RollBackInForce | None") -> Ratings:
@@ -183,11 +185,12 @@ class RollBackInForce:
 
 
 def describe_alarm(row: DriftAlarmRow) -> Alarm:
+    """Return the alarm of a row."""
     return Alarm(**row.model_dump(exclude={"model", "noted_at"}))
 
 
 def find_held(snapshots: Snapshots) -> RollBackInForce | None:
-    """None while the newest version is live, or about to be."""
+    """Return None while the newest version is live, or about to be."""
     try:
         live = snapshots.folder.live()
     except CorruptSnapshot:
@@ -246,6 +249,7 @@ def summarize_ratings(
 
 
 def load_facts(connection: Connection, model: str, recipe: str, learned_until: int, ratings: Ratings) -> StoredFacts:
+    """Return what the store knows for a verdict."""
     head = head_of(connection, model)
     quarantine, rejection = load_open(connection, model), next(iter(load_rejections(connection, model, 1)), None)
     fall, changes = ratings.fall, ratings.changes
@@ -274,6 +278,7 @@ def collect_facts(
     versions: NewestFacts,
     now: datetime,
 ) -> VerdictInputs:
+    """Collect what the verdict rests on."""
     learned_until, loaded, aside = versions.learned_until, live.current.loaded, live.set_aside
     rejection = stored.rejection if stored.rejection and stored.rejection.until > learned_until else None
     change = next(iter(ratings.changes), None)

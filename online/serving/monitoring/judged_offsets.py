@@ -1,4 +1,4 @@
-"""Which offsets of a log hold feedback that judged a served answer: one bit for each, so that the number of an answer is exact.
+"""Remembers the offsets of feedback that judged a served answer: one bit for each, so that the number of an answer is exact.
 
 A curve is thinned, and says only at some offsets how many answers had been judged. A million offsets are 125 kB.
 """
@@ -24,7 +24,7 @@ class JudgedOffsets:
         self.bits[byte] |= 1 << bit
 
     def count_until(self, offsets: Iterable[int]) -> dict[int, int]:
-        """Offset -> how many answers had been judged up to it. Offsets before `start` are left out."""
+        """Return offset -> how many answers had been judged up to it. Offsets before `start` are left out."""
         found, number, counted = dict[int, int](), self.number, 0  # counted: bytes whose bits are in `number`
         for offset in sorted({offset for offset in offsets if offset >= self.start}):
             byte, rest = divmod(offset - self.start, 8)
@@ -35,10 +35,12 @@ class JudgedOffsets:
         return found
 
     def to_json(self) -> list[Any]:
+        """Return the bits as JSON values."""
         return [self.start, self.number, b64encode(zlib.compress(self.bits)).decode()]
 
     @classmethod
     def from_json(cls, kept: list[Any]) -> "JudgedOffsets":
+        """Return what `to_json` stored."""
         start, number, bits = kept
         judged = cls(start, number)
         judged.bits.extend(zlib.decompress(b64decode(bits)))

@@ -44,6 +44,7 @@ class LiveMonitor:
         self._outage = OutageLog(log, "monitoring failed", model=live.snapshots.model)
 
     def record_questions(self, inputs: Sequence[bytes], encoder: Encoder) -> None:
+        """Keep questions of callers, for the comparison of versions."""
         self.questions.extend((features, encoder) for features in inputs)
 
     async def run(self) -> None:
@@ -58,6 +59,7 @@ class LiveMonitor:
             await asyncio.sleep(max(CHECK_EVERY_S, REST_RATIO * (time.monotonic() - began)))
 
     async def check(self) -> None:
+        """Compare the live version with the trusted one, and roll back if it is worse."""
         if self.live.frozen is not None:
             self.trusted = None  # an operator decides what goes live next
             return
@@ -75,7 +77,7 @@ class LiveMonitor:
             self._trust(live)
 
     def _find_reason(self, trusted: ServedVersion, live: ServedVersion, inputs: Sequence[bytes]) -> str | None:
-        """Why to roll back the live version; None where the guard would not, whatever its answers are."""
+        """Return why to roll back the live version; None where the guard would not, whatever its answers are."""
         is_suspect = self.create_guard().is_suspect(trusted.learned_until + 1, live.learned_until)
         return find_regression(trusted.model, live.model, inputs) if is_suspect else None
 
@@ -92,12 +94,12 @@ class LiveMonitor:
 
 
 def is_comparable(trusted: ServedVersion, live: ServedVersion) -> bool:
-    """False for an older live version: an operator has rolled back to it."""
+    """Return False for an older live version: an operator has rolled back to it."""
     return trusted.encoder is live.encoder and trusted.learned_until > 0 and trusted.version <= live.version
 
 
 def find_regression(trusted: Model, live: Model, inputs: Sequence[bytes]) -> str | None:
-    """Why the answers of `live` are worse than those of `trusted`; None if they are not."""
+    """Return why the answers of `live` are worse than those of `trusted`; None if they are not."""
     before, after = count_abstentions(trusted.predict(inputs), live.predict(inputs))
     if after - before > MAX_NEW_ABSTENTIONS * len(inputs):
         return f"of the last {len(inputs)} questions it left {after} unanswered, the version before {before}"
@@ -113,7 +115,7 @@ def find_regression(trusted: Model, live: Model, inputs: Sequence[bytes]) -> str
 
 
 def count_abstentions(before: Sequence[Answer], after: Sequence[Answer]) -> tuple[int, int]:
-    """How many questions two versions left unanswered.
+    """Return how many questions two versions left unanswered.
 
     A question does not count whose answer was retired or un-learned: somebody wanted it gone, and it is not even a
     candidate any more. Where nothing is a candidate any more, that is not the reason.
@@ -127,7 +129,7 @@ def count_abstentions(before: Sequence[Answer], after: Sequence[Answer]) -> tupl
 
 
 def measure_seconds(model: Model, inputs: Sequence[bytes], enough_s: float = 0.0) -> float:
-    """Processor time of this thread for one call, the shortest of several, so that other load does not count.
+    """Return processor time of this thread for one call, the shortest of several, so that other load does not count.
 
     enough_s: a run that is no longer than this ends the measurement.
     """

@@ -34,7 +34,8 @@ class AnsweredRequest:
 
 
 class ShadowCounter(Protocol):
-    def inc(self) -> None: ...
+    def inc(self) -> None:
+        """Count one more."""
 
 
 class Shadow:

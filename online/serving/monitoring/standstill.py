@@ -87,7 +87,7 @@ class StandstillWatch:
             self._outage.record_success()
 
     def _count(self, progress: LearningProgress) -> int:
-        """What the present learner has learned since the last version that had learned more."""
+        """Return what the present learner has learned since the last version that had learned more."""
         return progress.learned - self._start.learned if progress.run == self._start.run else progress.learned
 
     def describe(self) -> str:

@@ -40,11 +40,13 @@ def word_verdict(verdict: Verdict, facts: VerdictInputs) -> str:
 
 
 def word_reason(reason: Reason, facts: VerdictInputs) -> str:
+    """Return the sentence of a reason."""
     words = SENTENCES[reason.code]
     return words.format(**reason.figures) if isinstance(words, str) else words(facts, reason.figures)
 
 
 def word_recent(facts: VerdictInputs, recent: OutcomeSpan) -> str:
+    """Return the sentence about the newest answers."""
     whose = f" of version {facts.live} and older ones" if facts.live < facts.newest else ""
     if facts.numbers:
         return f"the mean error of the last {recent.count:,} answers{whose} is {recent.mean:.4g}"
@@ -52,6 +54,7 @@ def word_recent(facts: VerdictInputs, recent: OutcomeSpan) -> str:
 
 
 def word_fall(facts: VerdictInputs, figures: Figures) -> str:
+    """Return the sentence about a fall."""
     assert facts.fall is not None
     before, after = facts.fall.before, facts.fall.after
     subject, event = f"of the last {after.count:,} answers", f"after event {facts.fall.since:,}"
@@ -61,6 +64,7 @@ def word_fall(facts: VerdictInputs, figures: Figures) -> str:
 
 
 def word_lead(facts: VerdictInputs, figures: Figures) -> str:
+    """Return the sentence about a baseline that is better."""
     lead = facts.lead
     assert lead is not None
     compared = f"{percent(lead.other)} right, the model {percent(lead.model)}"
@@ -70,6 +74,7 @@ def word_lead(facts: VerdictInputs, figures: Figures) -> str:
 
 
 def word_decline(facts: VerdictInputs, figures: Figures | None = None) -> str:
+    """Return the sentence about a decline."""
     assert facts.decline is not None
     before, after = facts.decline.before, facts.decline.after
     if facts.numbers:
@@ -80,16 +85,19 @@ def word_decline(facts: VerdictInputs, figures: Figures | None = None) -> str:
 
 
 def word_recovery(facts: VerdictInputs, figures: Figures | None = None) -> str:
+    """Return the sentence about a recovery."""
     assert facts.recovery is not None
     return word_answers(facts, facts.recovery, "judged since the roll back")
 
 
 def word_roll_back(facts: VerdictInputs, figures: Figures) -> str:
+    """Return the sentence about a roll back."""
     what = f"it was rolled back: version {facts.live} answers, and version {facts.newest} is the newest"
     return f"{what}; {word_answers(facts, facts.since_held, 'judged since')}" if facts.since_held is not None else what
 
 
 def word_answers(facts: VerdictInputs, answers: OutcomeSpan, judged: str) -> str:
+    """Return the phrase with the figure of some answers."""
     count, mean = answers.count, answers.mean
     if facts.numbers:
         return f"the mean error of the {count:,} answers {judged} is {mean:.4g}"
@@ -97,15 +105,18 @@ def word_answers(facts: VerdictInputs, answers: OutcomeSpan, judged: str) -> str
 
 
 def word_freeze(facts: VerdictInputs, figures: Figures) -> str:
+    """Return the sentence about frozen learning."""
     return f"learning is frozen{f': {facts.frozen_reason}' if facts.frozen_reason else ''}"
 
 
 def word_delay(facts: VerdictInputs, figures: Figures) -> str:
+    """Return the sentence about feedback that waits."""
     behind, waited = facts.head - facts.learned_until, describe_duration(facts.waiting_s)
     return f"{behind:,} events are not learned yet; the oldest waits for {waited}"
 
 
 def word_drift(facts: VerdictInputs, figures: Figures) -> str:
+    """Return the sentence about drift."""
     assert facts.drift is not None
     after = f"after event {facts.drift.since - 1:,}"
     if facts.drift.is_over:
@@ -141,10 +152,12 @@ SENTENCES: Mapping[str, str | Callable[[VerdictInputs, Figures], str]] = {
 
 
 def percent(share: float) -> str:
+    """Return a share in percent."""
     return f"{100 * share:.0f} %"
 
 
 def describe_duration(seconds: float) -> str:
+    """Return a duration in its largest unit."""
     for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}s"

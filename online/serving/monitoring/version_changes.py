@@ -1,4 +1,4 @@
-"""Which of the newest questions one version answers otherwise than an earlier one.
+"""Finds recent questions that one version answers differently from an earlier one.
 
 newest different questions --> answered by both versions, in a thread --> those answered otherwise, with what was said about them
 
@@ -95,7 +95,7 @@ class VersionComparison:
         return found if self.clock() - made_at < KEPT_S else None
 
     async def _find_or_compare(self, key: tuple[int, int, int]) -> VersionChanges:
-        """Several pages that ask at once wait for one comparison."""
+        """Return several pages that ask at once wait for one comparison."""
         if kept := self._find_kept(key):
             return kept
         made = await self._compare(*key)
@@ -140,7 +140,7 @@ class VersionComparison:
         return [describe_answer(answer) for answer in answers]
 
     def _encode(self, served: ServedVersion, questions: Sequence[RecordedQuestion]) -> list[bytes]:
-        """The recorded features are those of the present encoder; a version with another one needs its own."""
+        """Return the features that a version reads. The recorded ones are of the present encoder; another encoder computes its own."""
         if served.encoder is self.live.encoder_config.encoder:
             return [question.features for question in questions]
         return served.encoder.encode([question.instance for question in questions])
@@ -148,7 +148,7 @@ class VersionComparison:
     async def _load_said(
         self, questions: Sequence[RecordedQuestion], rows: Sequence[dict[str, Any]]
     ) -> dict[str, NewestFeedback]:
-        """The newest feedback about each question, by the id of its newest prediction."""
+        """Return the newest feedback about each question, by the id of its newest prediction."""
         newest_of = {id: each.predictions[0] for each in questions for id in each.predictions}
         choices = {row["id"]: row["choice"] for row in rows}
         opinions = await self.read(partial(list_opinions, model=self.model, predictions=list(newest_of)))
@@ -162,7 +162,7 @@ class VersionComparison:
 
 
 def collect_questions(rows: Collection[dict[str, Any]], count: int) -> list[RecordedQuestion]:
-    """The different questions among rows of predictions, newest first."""
+    """Return the different questions among rows of predictions, newest first."""
     found: dict[str, RecordedQuestion] = {}
     for row in rows:
         if row["input"] not in found and len(found) == count:
@@ -173,6 +173,7 @@ def collect_questions(rows: Collection[dict[str, Any]], count: int) -> list[Reco
 
 
 def describe_answer(answer: Answer) -> GivenAnswer:
+    """Return an answer with the text of its choice."""
     chosen = next((each for each in answer.candidates if each.id == answer.choice), None)
     return GivenAnswer(choice=answer.choice, text=None if chosen is None else chosen.text, score=answer.score)
 
@@ -191,6 +192,7 @@ def is_right(answer: GivenAnswer, said: NewestFeedback) -> bool | None:
 
 
 def differs(before: str | None, after: str | None, numbers: bool) -> bool:
+    """Return whether answers differ; numbers by more than rounding."""
     if before is None or after is None or not numbers:
         return before != after
     old, new = parse_number(before), parse_number(after)

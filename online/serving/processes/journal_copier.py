@@ -88,5 +88,5 @@ class JournalCopier:
 
 
 def measure_journal(folder: Path) -> int:
-    """How many bytes of predictions wait to be copied, or to be deleted."""
+    """Return how many bytes of predictions wait to be copied, or to be deleted."""
     return sum(segment.size for segment in list_segments(folder))

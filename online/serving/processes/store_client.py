@@ -86,7 +86,7 @@ class Channel(asyncio.Protocol):
         self._waiting: dict[int, tuple[float, asyncio.Future[WriteOutcome | None]]] = {}  # with the time of the request
 
     async def ask(self, work: Work) -> WriteOutcome | None:
-        """What became of the work; None where it is not known: the process has ended, is late, or was not asked."""
+        """Return what became of the work; None where it is not known: the process has ended, is late, or was not asked."""
         if not self.is_ready or self.is_late or self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
             return None
         self._last += 1
@@ -100,10 +100,12 @@ class Channel(asyncio.Protocol):
         return await answer
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to watch the connection."""
         self._transport, self._loop = cast(asyncio.Transport, transport), asyncio.get_running_loop()
         self._loop.call_later(CHECK_EVERY_S, self._check)
 
     def data_received(self, data: bytes) -> None:
+        """Give each answer to its caller. The connection is given up if the bytes are no answers."""
         try:
             for payload in self._frames.feed(data):
                 self._receive(read_outcome(payload))
@@ -111,6 +113,7 @@ class Channel(asyncio.Protocol):
             self._give_up(str(error))
 
     def connection_lost(self, error: Exception | None) -> None:
+        """Fail what waits for an answer."""
         self.is_ready = False
         waiting, self._waiting = self._waiting, {}
         for _, answer in waiting.values():

@@ -1,4 +1,4 @@
-"""What the first worker and the store process tell each other, over a pair of connected sockets.
+"""The messages between the first worker and the store process, over a pair of connected sockets.
 
     first worker --(number, work)--> store process --COMMIT--> (number, receipts or error) --> first worker
 
@@ -69,6 +69,8 @@ class SubmitFeedback(msgspec.Struct, array_like=True, frozen=True, tag="submit")
 
 
 class RetractFeedback(msgspec.Struct, array_like=True, frozen=True, tag="retract"):
+    """Retract feedback on behalf of a caller."""
+
     model: str
     id: str
     caller: Caller
@@ -157,10 +159,12 @@ def read_outcome(payload: bytes) -> WriteOutcome:
 
 
 def describe_receipts(number: int, receipts: list[Receipt]) -> WriteOutcome:
+    """Return the answer that reports receipts."""
     return WriteOutcome(number, [(receipt.id, receipt.offset, receipt.status) for receipt in receipts])
 
 
 def describe_failure(number: int, error: BaseException) -> WriteOutcome:
+    """Return the answer that reports an error."""
     name = type(error).__name__ if isinstance(error, OnlineError) else ""
     text = str(error) if name else f"{type(error).__name__}: {error}"
     return WriteOutcome(number, failure=Failure(name, text, dict(vars(error)) if name else {}))
@@ -174,6 +178,7 @@ def receipts_of(outcome: WriteOutcome) -> list[Receipt]:
 
 
 def restore_error(failure: Failure) -> Exception:
+    """Return the error that an answer reports, of its own class where it is one of ours."""
     kind = getattr(online.errors, failure.name, None) if failure.name else None
     if kind is None:
         return RuntimeError(f"the store process failed: {failure.text}")

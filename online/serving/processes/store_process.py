@@ -50,6 +50,7 @@ class StoreProcess:
         threading.Thread(target=self.run, name="store-channel", daemon=True).start()
 
     def run(self) -> None:
+        """Answer requests until the connection is closed."""
         frames = Frames()
         self._send(WriteOutcome(READY))
         try:
@@ -73,6 +74,7 @@ class StoreProcess:
 
 
 def describe(number: int, done: "Future[list[Receipt]]") -> WriteOutcome:
+    """Return the answer of a finished request."""
     error = done.exception()
     if error is None:
         return describe_receipts(number, done.result())

@@ -50,6 +50,7 @@ class Supervisor:
         self._stopping = asyncio.Event()
 
     async def start(self) -> None:
+        """Start the child process, and keep it alive in the background."""
         self._task = asyncio.create_task(self._keep_alive())
 
     async def stop(self) -> None:

@@ -43,10 +43,12 @@ class HttpWorker:
     up: bool = False
 
     def receive(self, report: dict[str, Any]) -> None:
+        """Take a report of the worker."""
         self.answers = report["answers"]
         self.up = True
 
     def describe(self) -> dict[str, Any]:
+        """Return the state of the worker and its versions."""
         state = self.supervisor.state.model_dump(exclude_none=True)
         return {"worker": self.number, **state, "answers": self.answers}
 
@@ -76,7 +78,7 @@ class Workers:
         return all(worker.up for worker in self.others)
 
     def have_learned(self, offsets: Mapping[str, int]) -> bool:
-        """Whether each worker answers with versions that have learned these offsets, by model."""
+        """Return whether each worker answers with versions that have learned these offsets, by model."""
         return all(
             worker.answers.get(model, {}).get("learned_until", 0) >= offset
             for worker in self.others
@@ -85,7 +87,7 @@ class Workers:
         )
 
     def have_versions(self, models: Collection[str]) -> bool:
-        """Whether each worker is up and answers with a version of each of these models."""
+        """Return whether each worker is up and answers with a version of each of these models."""
         return self.all_up and all(
             worker.answers.get(model, {}).get("version", 0) for worker in self.others for model in models
         )
@@ -134,4 +136,5 @@ async def report_versions(live: Mapping[str, LiveModel]) -> None:
 
 
 def describe_version(served: ServedVersion) -> dict[str, int]:
+    """Return the version that a worker answers with."""
     return {"version": served.version, "learned_until": served.learned_until}

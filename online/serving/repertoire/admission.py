@@ -1,4 +1,4 @@
-"""What callers that teach may change in a repertoire: they add, within their quotas; curators change what is there."""
+"""Admits changes of a repertoire: callers that teach may add, within their quotas; curators may change everything."""
 
 from collections.abc import Sequence
 

@@ -117,12 +117,14 @@ def parse_file(data: bytes, format: FileFormat) -> ParsedFile:
 
 
 def parse_jsonl(text: str) -> Iterator[ParsedLine]:
+    """Yield the lines of JSONL."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             yield parse_reply(number, line)
 
 
 def parse_reply(number: int, line: str) -> ParsedLine:
+    """Parse a line of JSONL, or say what is wrong with it."""
     try:
         return ParsedLine(number, ReplyLine.model_validate_json(line))
     except ValidationError as error:
@@ -131,7 +133,7 @@ def parse_reply(number: int, line: str) -> ParsedLine:
 
 
 def build_error(finding: ErrorDetails, message: str) -> ImportLineError:
-    """The error of a line from the first finding of the validator."""
+    """Return the error of a line from the first finding of the validator."""
     field, place = (*finding["loc"], None, None)[:2]
     code = CODES.get(finding["type"], "not_id" if field == "id" else "not_valid")
     entry = place + 1 if isinstance(place, int) else None
@@ -139,7 +141,7 @@ def build_error(finding: ErrorDetails, message: str) -> ImportLineError:
 
 
 def describe_finding(finding: ErrorDetails) -> str:
-    """What is wrong with a line, for people who write such files and not programs."""
+    """Return what is wrong with a line, for people who write such files and not programs."""
     field = name_place(finding["loc"])
     match CODES.get(finding["type"]):
         case "not_json":
@@ -166,6 +168,7 @@ def name_place(location: tuple[int | str, ...]) -> str:
 
 
 def parse_csv(text: str) -> Iterator[ParsedLine]:
+    """Yield the lines of a CSV."""
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=find_delimiter(text), strict=True)
     try:
         names = fold_names(next(rows, []))
@@ -187,14 +190,18 @@ def find_delimiter(text: str) -> str:
 
 
 def fold_names(names: Iterable[str]) -> list[str]:
+    """Return names in lower case, without blanks around them."""
     return [name.strip().lower() for name in names]
 
 
 def is_header(names: Sequence[str]) -> bool:
+    """Return whether names are the header of a repertoire."""
     return "text" in names and set(names) <= {*COLUMNS} and len({*names}) == len(names)
 
 
 def parse_xlsx(data: bytes) -> ParsedFile:
+    """Parse a workbook: its first sheet with a header. Raises BadInput."""
+
     def is_wanted(names: Sequence[str]) -> bool:
         return is_header([name for name in fold_names(names) if name])
 
@@ -212,6 +219,7 @@ def parse_cells(number: int, names: Sequence[str], cells: Sequence[Cell | None])
 
 
 def parse_row(number: int, names: Sequence[str], row: Sequence[str]) -> ParsedLine:
+    """Parse a row of cells, or say what is wrong with it."""
     if len(row) != len(names):
         message = f"it has {len(row)} cells where the header names {len(names)}"
         return ParsedLine(number, None, ImportLineError("cell_count", message, about=str(len(names))))
@@ -225,6 +233,7 @@ def parse_row(number: int, names: Sequence[str], row: Sequence[str]) -> ParsedLi
 
 
 def remove_apostrophe(cell: str) -> str:
+    """Remove the apostrophe that keeps a spreadsheet from reading a text as a formula."""
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell
 
 
@@ -248,6 +257,7 @@ class ImportPlan:
         self.reworded: dict[str, int] = {}
 
     def plan(self, lines: Iterable[ParsedLine]) -> list[PlannedLine]:
+        """Return what each line does."""
         return [self._plan_line(line) for line in lines]
 
     def _plan_line(self, line: ParsedLine) -> PlannedLine:
@@ -335,7 +345,7 @@ class ImportPlan:
         self.by_text[fold_text(text)] = id
 
     def _new_examples(self, id: str, examples: Sequence[str]) -> tuple[str, ...]:
-        """The examples that the reply does not have yet."""
+        """Return the examples that the reply does not have yet."""
         found = []
         for example in examples:
             key = (id, fold_text(example))
@@ -349,6 +359,7 @@ class ImportPlan:
 
 
 def write_file(lines: Iterable[ReplyLine], format: Format) -> str:
+    """Write a repertoire as text."""
     if format == "jsonl":
         return "".join(json.dumps(line.model_dump(), ensure_ascii=False) + "\n" for line in lines)
     out = io.StringIO(newline="")
@@ -361,4 +372,5 @@ def write_file(lines: Iterable[ReplyLine], format: Format) -> str:
 
 
 def escape_formula(cell: str) -> str:
+    """Put an apostrophe before a text that a spreadsheet would read as a formula."""
     return f"'{cell}" if cell.startswith(FORMULA) else cell

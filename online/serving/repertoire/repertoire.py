@@ -107,7 +107,7 @@ class Repertoire:
             return await asyncio.to_thread(parse_file, data, format)
 
     async def plan(self, lines: Sequence[ParsedLine]) -> list[PlannedLine]:
-        """What the lines of a file would change, in order."""
+        """Return what the lines of a file would change, in order."""
         plan: list[PlannedLine] = await self.transactions.read(lambda connection: self._plan(connection, lines))
         return plan
 
@@ -190,7 +190,7 @@ class Repertoire:
         key: str,
         features: Mapping[str, bytes],
     ) -> Iterator[Event]:
-        """The events of a change. A new text restores a reply, unless it is retired and stays so."""
+        """Yield the events of a change. A new text restores a reply, unless it is retired and stays so."""
         id, text = change.id, change.text
         if text is not None:
             yield Event(derive_event_id(key, "reply"), "reply", features[text], id, text)
@@ -261,7 +261,7 @@ def find_shared_examples(replies: Sequence[NewReply]) -> list[tuple[str, str, st
 
 
 def starter() -> Path:
-    """The shipped repertoire: inside an installed package, or next to the sources."""
+    """Return the shipped repertoire: inside an installed package, or next to the sources."""
     package = Path(__file__).parents[2]
     return next(
         path

@@ -39,15 +39,18 @@ class RepeatedQuestion:
 
 @dataclass(slots=True)
 class Cluster:
+    """Questions of similar meaning."""
+
     questions: list[RepeatedQuestion] = field(default_factory=list)
 
     @property
     def count(self) -> int:
+        """The number of predictions of all its questions."""
         return sum(len(question.predictions) for question in self.questions)
 
 
 def collect_questions(rows: Iterable[dict[str, Any]]) -> list[RepeatedQuestion]:
-    """The different questions among rows of abstentions, newest first."""
+    """Return the different questions among rows of abstentions, newest first."""
     found: dict[str, RepeatedQuestion] = {}
     for row in rows:
         text = read_text(json.loads(row["input"]))
@@ -62,7 +65,7 @@ def collect_questions(rows: Iterable[dict[str, Any]]) -> list[RepeatedQuestion]:
 
 
 def select_unanswered(questions: Sequence[RepeatedQuestion], model: Model) -> list[RepeatedQuestion]:
-    """The questions to which this version gives no reply either."""
+    """Return the questions to which this version gives no reply either."""
     if not questions:
         return []
     answers = model.predict([question.features for question in questions])
@@ -86,7 +89,7 @@ def cluster_questions(questions: Sequence[RepeatedQuestion]) -> list[Cluster]:
 
 
 def find_near(sums_CD: NDArray[np.float64], unit_D: NDArray[np.float32]) -> int:
-    """The first cluster whose mean a question is near; their number if there is none."""
+    """Return the first cluster whose mean a question is near; their number if there is none."""
     norms_C = np.linalg.norm(sums_CD, axis=1)
     is_near_C = (norms_C > 0) & (sums_CD @ unit_D >= MIN_COSINE * norms_C)
     return int(is_near_C.argmax()) if is_near_C.any() else len(sums_CD)
@@ -95,7 +98,7 @@ def find_near(sums_CD: NDArray[np.float64], unit_D: NDArray[np.float32]) -> int:
 def leave_out_dismissed(
     clusters: Iterable[Cluster], rows: Iterable[Mapping[str, Any]], dismissed: Mapping[str, str]
 ) -> list[Cluster]:
-    """The clusters that a curator should see. rows: of the abstentions. dismissed: prediction -> when it was dismissed."""
+    """Return the clusters that a curator should see. rows: of the abstentions. dismissed: prediction -> when it was dismissed."""
     asked = {row["id"]: (row["created_at"], row["user"]) for row in rows} if dismissed else {}
     return [cluster for cluster in clusters if not is_dismissed(cluster, asked, dismissed)]
 

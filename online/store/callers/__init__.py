@@ -1,1 +1,1 @@
-"""Who calls: API keys, quotas, and feedback that is held."""
+"""Tables about callers: API keys, quotas, standing, and held feedback."""

@@ -109,19 +109,20 @@ def append_audit(connection: Connection, entry: AuditEntry) -> AuditHead:
 
 
 def load_head(connection: Connection) -> AuditHead:
+    """Return the newest entry of the log."""
     found = connection.execute(select(AUDIT.c.id, AUDIT.c.digest).order_by(AUDIT.c.id.desc()).limit(1)).first()
     return AuditHead() if found is None else AuditHead(found.id, found.digest)
 
 
 def load_audit(connection: Connection, count: int, actors: Sequence[str] = ()) -> list[AuditRow]:
-    """The newest entries, newest first. actors: only entries of these, if there are any."""
+    """Return the newest entries, newest first. actors: only entries of these, if there are any."""
     query = select(AUDIT).order_by(AUDIT.c.id.desc()).limit(count)
     rows = connection.execute(query.where(AUDIT.c.actor.in_(actors)) if actors else query).mappings()
     return [AuditRow(**row) for row in rows]
 
 
 def verify_audit(connection: Connection, known: AuditHead | None = None) -> BrokenEntry | None:
-    """The first entry that was changed, inserted or removed; None if there is none.
+    """Return the first entry that was changed, inserted or removed; None if there is none.
 
     known: a head that was kept elsewhere, which shows whether the newest entries are missing or were all written again.
     """
@@ -140,7 +141,7 @@ def verify_audit(connection: Connection, known: AuditHead | None = None) -> Brok
 
 
 def walk_audit(connection: Connection) -> Iterator[Mapping[str, Any]]:
-    """All entries, oldest first, read in pages. Entries with numbers below 1 come first: there should be none."""
+    """Yield all entries, oldest first, read in pages. Entries with numbers below 1 come first: there should be none."""
     last: int | None = None
     while True:
         query = select(AUDIT).order_by(AUDIT.c.id).limit(PAGE)
@@ -152,11 +153,11 @@ def walk_audit(connection: Connection) -> Iterator[Mapping[str, Any]]:
 
 
 def compute_digest(before: str, row: Mapping[str, Any]) -> str:
-    """sha256 of the digest before and of every column but the digest. A list in JSON, so that no two rows look alike."""
+    """Return sha256 of the digest before and of every column but the digest. A list in JSON, so that no two rows look alike."""
     values = [row[name] for name in ("id", "at", "actor", "address", "action", "model", "target", "details")]
     return sha256(json.dumps([before, *values]).encode()).hexdigest()
 
 
 def clean(words: str) -> str:
-    """Text that every database stores as it is."""
+    """Return text that every database stores as it is."""
     return words[:MAX_CHARS].replace("\0", "?").encode("utf-8", "replace").decode()

@@ -47,23 +47,25 @@ Index("held_by_holder", HELD.c.model, held_by, **index_only_where("decision IS N
 
 
 def add_held(connection: Connection, rows: Sequence[HeldFeedbackRow]) -> None:
+    """Store held feedback."""
     connection.execute(insert(HELD), [row.model_dump() for row in rows])
 
 
 def load_held(connection: Connection, model: str, id: str) -> HeldFeedbackRow | None:
+    """Return held feedback; None if there is none with this id."""
     query = select(HELD).where(HELD.c.model == model, HELD.c.id == id)
     row = connection.execute(query).mappings().first()
     return None if row is None else HeldFeedbackRow(**row)
 
 
 def load_held_of(connection: Connection, model: str, ids: Sequence[str]) -> dict[str, HeldFeedbackRow]:
-    """Id -> held item, for the ids that exist."""
+    """Return id -> held item, for the ids that exist."""
     found = connection.execute(select(HELD).where(HELD.c.model == model, HELD.c.id.in_(ids)))
     return {row["id"]: HeldFeedbackRow(**row) for row in found.mappings()}
 
 
 def list_held_of_user(connection: Connection, model: str, user: str) -> list[HeldFeedbackRow]:
-    """The items of a user that wait for a decision or were rejected, oldest first."""
+    """Return the items of a user that wait for a decision or were rejected, oldest first."""
     undecided_or_rejected = HELD.c.decision.is_(None) | (HELD.c.decision == "rejected")
     query = select(HELD).where(HELD.c.model == model, HELD.c.user == user, undecided_or_rejected)
     found = connection.execute(query.order_by(HELD.c.created_at, HELD.c.id))
@@ -73,7 +75,7 @@ def list_held_of_user(connection: Connection, model: str, user: str) -> list[Hel
 def list_undecided(
     connection: Connection, model: str, count: int, holder: str | None = None, reasons: Sequence[HoldReason] = ()
 ) -> list[HeldFeedbackRow]:
-    """The items that wait for a decision, oldest first. holder, reasons: only of this holder, only for these reasons."""
+    """Return the items that wait for a decision, oldest first. holder, reasons: only of this holder, only for these reasons."""
     query = select(HELD).where(HELD.c.model == model, HELD.c.decision.is_(None))
     if holder is not None:
         query = query.where(held_by == holder)
@@ -84,14 +86,14 @@ def list_undecided(
 
 
 def list_waiting_about(connection: Connection, model: str, holder: str, prediction_id: str) -> list[HeldFeedbackRow]:
-    """The items of a holder about a prediction that wait for a decision, oldest first."""
+    """Return the items of a holder about a prediction that wait for a decision, oldest first."""
     query = select(HELD).where(HELD.c.model == model, HELD.c.decision.is_(None), held_by == holder)
     found = connection.execute(query.order_by(HELD.c.created_at, HELD.c.id)).mappings()
     return [HeldFeedbackRow(**row) for row in found if json.loads(row["content"]).get("prediction_id") == prediction_id]
 
 
 def count_undecided(connection: Connection, model: str, holder: str | None = None) -> int:
-    """The number of items that wait for a decision. holder: only of this holder."""
+    """Return the number of items that wait for a decision. holder: only of this holder."""
     query = select(func.count()).select_from(HELD).where(HELD.c.model == model, HELD.c.decision.is_(None))
     return connection.scalar(query if holder is None else query.where(held_by == holder)) or 0
 
@@ -103,7 +105,7 @@ def list_undecided_predictions(connection: Connection, model: str) -> set[str]:
 
 
 def list_held_ids_of(connection: Connection, model: str, user: str) -> list[str]:
-    """The ids of all items of a user."""
+    """Return the ids of all items of a user."""
     of_user = (HELD.c.model == model, (HELD.c.user == user) | (HELD.c.caller == user))
     return list(connection.scalars(select(HELD.c.id).where(*of_user)))
 
@@ -122,6 +124,7 @@ def delete_held_about(connection: Connection, model: str, user: str, predictions
 
 
 def decide(connection: Connection, model: str, id: str, decision: Decision, by: str, note: str | None = None) -> None:
+    """Note a decision about held feedback."""
     at = (HELD.c.model == model, HELD.c.id == id)
     values = {"decision": decision, "decided_by": by, "decided_at": now(), "note": note}
     connection.execute(update(HELD).where(*at).values(**values))

@@ -1,4 +1,4 @@
-"""How much each caller has used of its quotas, by the hour: durable, and shared by all servers of a store."""
+"""The use of quotas by each caller, by the hour: durable, and shared by all servers of a store."""
 
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -26,10 +26,12 @@ QUOTAS: Any = QuotaRow.__table__  # type: ignore[attr-defined]
 
 
 def hour_of(at: datetime) -> str:
+    """Return the hour for which a quota is counted."""
     return at.strftime("%Y-%m-%dT%H")
 
 
 def delete_quotas_of(connection: Connection, holder: str) -> None:
+    """Delete the counts of a holder."""
     connection.execute(delete(QUOTAS).where(QUOTAS.c.holder == holder))
 
 
@@ -48,6 +50,6 @@ def use_quota(connection: Connection, holder: str, kind: QuotaKind, count: int, 
 
 
 def used_since(connection: Connection, holder: str, kind: QuotaKind, since: datetime) -> int:
-    """What a holder has used since the beginning of an hour, as far as it is still known."""
+    """Return what a holder has used since the beginning of an hour, as far as it is still known."""
     of_holder = (QUOTAS.c.holder == holder, QUOTAS.c.kind == kind, QUOTAS.c.hour >= hour_of(since))
     return connection.scalar(select(func.sum(QUOTAS.c["count"])).where(*of_holder)) or 0

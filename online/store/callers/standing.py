@@ -1,4 +1,4 @@
-"""How far each holder is trusted: what a review found, and what an operator decided. One row for each model and holder.
+"""The standing of each holder: the result of reviews, and decisions of operators. One row for each model and holder.
 
 A holder is who has an opinion: the user on whose behalf feedback is given, or else the caller. Callers with the scope
 `curate` are trusted and have no row.
@@ -46,6 +46,7 @@ class StandingRow(SQLModel, table=True):
 
     @property
     def is_set_apart(self) -> bool:
+        """Whether nothing of the holder is learned."""
         return self.state in SET_APART
 
 
@@ -53,12 +54,13 @@ STANDING: Any = StandingRow.__table__  # type: ignore[attr-defined]
 
 
 def load_standing(connection: Connection, model: str, holder: str) -> StandingRow | None:
+    """Return the standing of a holder; None without one."""
     row = connection.execute(select(STANDING).where(*at(model, holder))).mappings().first()
     return None if row is None else StandingRow(**row)
 
 
 def load_or_create_standing(connection: Connection, model: str, holder: str, address: str, now: str) -> StandingRow:
-    """The standing of a holder that gives feedback now; a new row for one that was not seen before."""
+    """Return the standing of a holder that gives feedback now; a new row for one that was not seen before."""
     row = load_standing(connection, model, holder)
     if row is not None:
         connection.execute(update(STANDING).where(*at(model, holder)).values(seen_at=now))
@@ -70,28 +72,29 @@ def load_or_create_standing(connection: Connection, model: str, holder: str, add
 
 
 def at(model: str, holder: str) -> tuple[Any, ...]:
+    """Return the conditions that select a holder."""
     return STANDING.c.model == model, STANDING.c.holder == holder
 
 
 def load_number(connection: Connection, model: str, holder: str) -> int:
-    """The number of a holder; 0 for a trusted one."""
+    """Return the number of a holder; 0 for a trusted one."""
     return connection.scalar(select(STANDING.c.number).where(*at(model, holder))) or 0
 
 
 def load_newest_standings(connection: Connection, model: str, count: int) -> list[StandingRow]:
-    """The holders that were seen last, newest first."""
+    """Return the holders that were seen last, newest first."""
     query = select(STANDING).where(STANDING.c.model == model).order_by(STANDING.c.seen_at.desc(), STANDING.c.holder)
     return [StandingRow(**row) for row in connection.execute(query.limit(count)).mappings()]
 
 
 def load_standings(connection: Connection, model: str, holders: Sequence[str]) -> dict[str, StandingRow]:
-    """Holder -> its standing, for those that have one."""
+    """Return holder -> its standing, for those that have one."""
     found = connection.execute(select(STANDING).where(STANDING.c.model == model, STANDING.c.holder.in_(holders)))
     return {row["holder"]: StandingRow(**row) for row in found.mappings()}
 
 
 def list_standings(connection: Connection, model: str, count: int) -> list[StandingRow]:
-    """The holders that are set apart, then the others, those that were seen last first."""
+    """Return the holders that are set apart, then the others, those that were seen last first."""
     is_free = STANDING.c.state.not_in(SET_APART)
     query = select(STANDING).where(STANDING.c.model == model).order_by(is_free, STANDING.c.seen_at.desc())
     return [StandingRow(**row) for row in connection.execute(query.order_by(STANDING.c.holder).limit(count)).mappings()]
@@ -100,11 +103,13 @@ def list_standings(connection: Connection, model: str, count: int) -> list[Stand
 def set_state(
     connection: Connection, model: str, holder: str, state: State, reason: str | None, by: str, now: str
 ) -> None:
+    """Note a decision about a holder."""
     values = {"state": state, "reason": reason, "decided_by": by, "decided_at": now}
     connection.execute(update(STANDING).where(*at(model, holder)).values(**values))
 
 
 def set_judgement(connection: Connection, model: str, holder: str, judged: int, agreed: int) -> None:
+    """Note how often others agree with a holder."""
     connection.execute(update(STANDING).where(*at(model, holder)).values(judged=judged, agreed=agreed))
 
 
@@ -115,6 +120,7 @@ def forget_new_holders(connection: Connection, model: str, seen_before: str) -> 
 
 
 def count_states(connection: Connection, model: str) -> dict[str, int]:
+    """Return how many holders are in each state."""
     found = connection.execute(
         select(STANDING.c.state, func.count()).where(STANDING.c.model == model).group_by(STANDING.c.state)
     )
@@ -122,7 +128,7 @@ def count_states(connection: Connection, model: str) -> dict[str, int]:
 
 
 def count_given(connection: Connection, model: str, holders: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Holder -> how many of its feedbacks stand, and how many are held."""
+    """Return holder -> how many of its feedbacks stand, and how many are held."""
     stands = (FEEDBACK.c.model == model, given_by.in_(holders), FEEDBACK.c.retracted_offset.is_(None))
     waits = (HELD.c.model == model, HELD.c.decision.is_(None), held_by.in_(holders))
     standing: dict[str, int] = dict(
@@ -133,4 +139,5 @@ def count_given(connection: Connection, model: str, holders: Sequence[str]) -> d
 
 
 def delete_standing_of(connection: Connection, model: str, holder: str) -> None:
+    """Delete the standing of a holder."""
     connection.execute(delete(STANDING).where(*at(model, holder)))

@@ -1,4 +1,4 @@
-"""What holders said about questions: the newest feedback that stands, and what is held, for the review of callers."""
+"""Statements of holders about questions, for the review of callers: the newest feedback in force, and held feedback."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ class Statement:
 
 
 def load_unretracted_statements(connection: Connection, model: str, count: int) -> list[Statement]:
-    """The newest feedback that is not retracted, oldest first. Feedback of releases that had no callers has no holder."""
+    """Return the newest feedback that is not retracted, oldest first. Feedback of releases that had no callers has no holder."""
     same = (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.offset == EVENTS.c.offset)
     columns = (FEEDBACK.c.id, given_by.label("holder"), FEEDBACK.c.created_at, EVENTS.c.features, EVENTS.c.body)
     stands = (FEEDBACK.c.model == model, FEEDBACK.c.retracted_offset.is_(None), given_by.is_not(None))
@@ -49,6 +49,7 @@ def load_unretracted_statements(connection: Connection, model: str, count: int) 
 
 
 def stated(row: Mapping[Any, Any], event: Event) -> Statement:
+    """Return the statement that an event makes."""
     is_for = event.kind != "reward" or is_positive(event.reward)
     about = row["id"], row["holder"], event.features, event.label, is_for, event.choice, row["created_at"]
     return Statement(*about, is_trusted=event.holder == 0)
@@ -57,7 +58,7 @@ def stated(row: Mapping[Any, Any], event: Event) -> Statement:
 def load_held_statements(
     connection: Connection, model: str, reasons: Sequence[HoldReason], count: int
 ) -> list[Statement]:
-    """What is held for these reasons, oldest first, where it is about a prediction and names what there is."""
+    """Return what is held for these reasons, oldest first, where it is about a prediction and names what there is."""
     waits = (HELD.c.model == model, HELD.c.decision.is_(None), HELD.c.reason.in_(reasons), HELD.c.content != ERASED)
     query = select(HELD, held_by.label("holder")).where(*waits).order_by(HELD.c.created_at, HELD.c.id).limit(count)
     rows = connection.execute(query).mappings().all()
@@ -81,7 +82,7 @@ def load_held_statements(
 
 
 def count_statements(connection: Connection, model: str) -> tuple[int, int]:
-    """Numbers that change whenever somebody says something new: the newest offset, and how much is held."""
+    """Return numbers that change whenever somebody says something new: the newest offset, and how much is held."""
     newest = select(func.max(FEEDBACK.c.offset)).where(FEEDBACK.c.model == model)
     waits = select(func.count()).select_from(HELD).where(HELD.c.model == model, HELD.c.decision.is_(None))
     return connection.scalar(newest) or 0, connection.scalar(waits) or 0

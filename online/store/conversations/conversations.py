@@ -166,14 +166,14 @@ def _in_conversation() -> ColumnElement[bool]:
 
 
 def _select_with_turns(model: str, user: str) -> Select[Any]:
-    """The conversations of a user, each with its number of turns as `turns`."""
+    """Return the conversations of a user, each with its number of turns as `turns`."""
     count = select(func.count()).select_from(TURNS).where(_in_conversation()).scalar_subquery()
     own = (CONVERSATIONS.c.model == model, CONVERSATIONS.c.user == user)
     return select(CONVERSATIONS, count.label("turns")).where(*own)
 
 
 def _is_behind(place: ListPosition) -> ColumnElement[bool]:
-    """Whether a conversation stands behind a place in the list."""
+    """Return whether a conversation stands behind a place in the list."""
     columns = CONVERSATIONS.c
     later = or_(
         columns.updated_at < place.updated_at, and_(columns.updated_at == place.updated_at, columns.id > place.id)
@@ -238,7 +238,7 @@ def load_turns(connection: Connection, model: str, id: str) -> list[dict[str, An
 
 
 def load_texts(connection: Connection, model: str, replies: Collection[str]) -> dict[str, str]:
-    """Reply id -> text, for the replies that exist."""
+    """Return reply id -> text, for the replies that exist."""
     query = select(REPLIES.c.id, REPLIES.c.text).where(REPLIES.c.model == model, REPLIES.c.id.in_(replies))
     return dict(connection.execute(query).all())
 
@@ -294,7 +294,7 @@ def share_conversation(
 
 
 def _keep_or(new_id: str) -> Any:
-    """The share_id that a row has, or else a new one: in one statement, as two requests may come at once."""
+    """Return the share_id that a row has, or else a new one: in one statement, as two requests may come at once."""
     return func.coalesce(CONVERSATIONS.c.share_id, new_id)
 
 
@@ -310,7 +310,7 @@ def end_share(connection: Connection, model: str, user: str, id: str) -> dict[st
 
 
 def load_shared(connection: Connection, share_id: str) -> SharedConversation | None:
-    """The branch that is shared under an id; None if there is none."""
+    """Return the branch that is shared under an id; None if there is none."""
     row = connection.execute(select(CONVERSATIONS).where(CONVERSATIONS.c.share_id == share_id)).mappings().first()
     if row is None:
         return None
@@ -326,5 +326,6 @@ def load_shared(connection: Connection, share_id: str) -> SharedConversation | N
 
 
 def read_as_text(input: str) -> str | None:
+    """Return the question of a stored input as text; None if it was erased."""
     question = extract_question(json.loads(input))
     return question if isinstance(question, str) or question is None else json.dumps(question)

@@ -55,7 +55,7 @@ class RequestedTurn:
 
 
 def extract_question(instance: Any) -> Any:
-    """What a user typed: a follow-up is stored as an object, with the question before it."""
+    """Return what a user typed: a follow-up is stored as an object, with the question before it."""
     return instance["text"] if isinstance(instance, dict) and isinstance(instance.get("text"), str) else instance
 
 
@@ -83,11 +83,12 @@ def _follow_in_time(turn: Mapping[str, Any], before: Mapping[str, Any] | None, p
 
 
 def read_question(turn: Mapping[str, Any]) -> Any:
+    """Return the question of a turn."""
     return extract_question(json.loads(turn["input"]))
 
 
 def trace_branch(parents: Mapping[str, str], last: str) -> list[str]:
-    """The ids of the turns from the start of a conversation to a turn."""
+    """Return the ids of the turns from the start of a conversation to a turn."""
     branch = dict[str, None]()
     while last != START and last not in branch:  # clocks of several machines can make turns follow one another
         branch[last] = None
@@ -96,7 +97,7 @@ def trace_branch(parents: Mapping[str, str], last: str) -> list[str]:
 
 
 def load_places(connection: Connection, model: str, conversation: str) -> list[dict[str, Any]]:
-    """The turns of a conversation in order of time: what `find_parents` takes, with user and created_at."""
+    """Return the turns of a conversation in order of time: what `find_parents` takes, with user and created_at."""
     joined = TURNS.join(PREDICTIONS, PREDICTIONS.c.id == TURNS.c.prediction_id)
     columns = [PREDICTIONS.c[name] for name in ("id", "user", "input", "choice", "created_at")]
     query = select(*columns, TURNS.c.parent, TURNS.c.exclude).select_from(joined)

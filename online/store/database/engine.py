@@ -57,11 +57,12 @@ def switch_to_wal(connection: Any, wait_s: float) -> None:
 
 
 def snapshot_isolation(url: str) -> dict[str, str]:
-    """Execution options that let all queries of one read see the same moment, as on SQLite."""
+    """Return execution options that let all queries of one read see the same moment, as on SQLite."""
     return {} if is_sqlite(url) else {"isolation_level": "REPEATABLE READ"}
 
 
 def is_sqlite(url: str) -> bool:
+    """Return whether a URL is of SQLite."""
     return url.startswith("sqlite")
 
 
@@ -78,4 +79,5 @@ def first_line(error: BaseException) -> str:
 
 
 def unavailable(error: DBAPIError) -> Unavailable:
+    """Return the error for a write that the database refused."""
     return Unavailable(f"the store refused the write, nothing was changed: {first_line(error)}")

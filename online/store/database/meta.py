@@ -20,16 +20,18 @@ META: Any = MetaRow.__table__  # type: ignore[attr-defined]
 
 
 def save_value(connection: Connection, key: str, value: str) -> None:
+    """Save a value under a key."""
     connection.execute(delete(META).where(META.c.key == key))
     connection.execute(insert(META).values(key=key, value=value))
 
 
 def load_kind(connection: Connection, model: str) -> str | None:
-    """The kind of a model whose history this store holds; None if it was never saved."""
+    """Return the kind of a model whose history this store holds; None if it was never saved."""
     return connection.scalar(select(META.c.value).where(META.c.key == f"kind/{model}"))
 
 
 def save_kind(connection: Connection, model: str, kind: str) -> None:
+    """Save the kind of a model, which never changes."""
     save_value(connection, f"kind/{model}", kind)
 
 

@@ -119,6 +119,7 @@ def find_revisions(connection: Connection, groups: Sequence[TableGroup], url: st
 
 
 def find_revision(connection: Connection, group: TableGroup, names: set[str], url: str) -> str | None:
+    """Return the revision of a group's tables; None if there are none. Raises SetupError for tables of another origin."""
     if group.version_table not in names:
         if foreign := sorted({table.name for table in group.tables} & names):
             raise SetupError(
@@ -196,6 +197,7 @@ def upgrade(connection: Connection, group: TableGroup) -> None:
 
 
 def configure_alembic(connection: Connection, group: TableGroup) -> "Config":
+    """Return Alembic's configuration for a group of tables."""
     from alembic.config import Config
 
     config = Config()

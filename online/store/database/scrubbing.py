@@ -25,6 +25,7 @@ def scrub(store: Store) -> dict[str, Any] | None:
 
 
 def scrub_sqlite(store: Store) -> dict[str, Any] | None:
+    """Overwrite free pages, so that nothing erased can be read from the file; return what is still in use."""
     path = str(make_url(store.url).database)
     with closing(sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)) as raw:
         is_busy, frames, _ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -32,6 +33,7 @@ def scrub_sqlite(store: Store) -> dict[str, Any] | None:
 
 
 def vacuum_postgres(store: Store) -> dict[str, Any]:
+    """Rewrite the tables of PostgreSQL, so that nothing erased stays in them."""
     engine = create_engine_for(store.url, "FULL", "IMMEDIATE").execution_options(isolation_level="AUTOCOMMIT")
     try:
         with engine.connect() as connection:

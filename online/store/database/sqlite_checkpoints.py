@@ -54,6 +54,7 @@ class Checkpointer:
             return 0, 0
 
     def close(self) -> None:
+        """Stop the thread after a last checkpoint."""
         self._closed = True
         self._due.set()
         if self._thread is not None:

@@ -48,6 +48,8 @@ WAL_ROOM_BYTES = 6_000_000  # a little more than the WAL of SQLite grows to befo
 
 @dataclass(slots=True)
 class StoreWork:
+    """A write that waits for the writing thread."""
+
     run: Callable[[Connection], Any]
     durable: bool
     done: "Future[Any]"
@@ -84,7 +86,7 @@ class Store:
         self._thread.start()
 
     def _load_instance(self) -> str:
-        """A store that has its name is opened without a write, which beside a busy process might wait for long."""
+        """Return a store that has its name is opened without a write, which beside a busy process might wait for long."""
         with self.reader.connect() as connection:
             known = find_instance(connection)
         if known is None:
@@ -140,7 +142,7 @@ class Store:
 
     @contextmanager
     def separate_connection(self) -> Iterator[Connection]:
-        """A connection whose transactions the caller begins and ends. Raises Unavailable."""
+        """Yield a connection whose transactions the caller begins and ends. Raises Unavailable."""
         engine = create_engine_for(self.url, "FULL", "DEFERRED")
         try:
             with engine.connect() as connection:

@@ -1,4 +1,4 @@
-"""How far the events of a model have expired: which of them cannot be taken back, and whose contents are gone.
+"""The expiry of a model's events: which of them cannot be taken back, and whose contents are gone.
 
     offset 1 ............. removed_until ........ removing_until ......... closed_until ............ head
     contents are gone      being removed          learned, and may no longer be retracted
@@ -39,6 +39,7 @@ class EventExpiry:
 
 
 def load_expiry(connection: Connection, model: str) -> EventExpiry:
+    """Return how far the events of a model have expired."""
     saved = connection.scalar(select(META.c.value).where(META.c.key == expiry_key(model)))
     return EventExpiry() if saved is None else EventExpiry(**json.loads(saved))
 
@@ -49,6 +50,7 @@ def save_expiry(connection: Connection, model: str, expiry: EventExpiry) -> None
 
 
 def expiry_key(model: str) -> str:
+    """Return the key under which the expiry is kept."""
     return f"expiry/{model}"
 
 

@@ -103,7 +103,7 @@ def remove_feedback_events(connection: Connection, model: str, feedback: Sequenc
 
 
 def read_page(connection: Connection, model: str, after: int, until: int) -> ExpiryPage:
-    """Every retraction of an event of the page is in the log: after it was closed there were no more."""
+    """Return a page of expired events. Every retraction of one is in the log, because closed events cannot be retracted."""
     retraction = EVENTS.alias()
     taken_back = select(retraction.c.offset).where(
         retraction.c.model == EVENTS.c.model, retraction.c.target_offset == EVENTS.c.offset

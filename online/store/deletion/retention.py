@@ -48,10 +48,12 @@ class StoredPredictions:
 
     @property
     def total_bytes(self) -> int:
+        """The estimated size of all predictions."""
         return round(self.rows * self.row_bytes)
 
 
 def is_of_kind(kind: IdKind) -> ColumnElement[bool]:
+    """Return the condition that selects ids of a kind."""
     of_kind: ColumnElement[bool] = (
         PREDICTIONS.c.id < AFTER_DIGITS if kind == "plain" else PREDICTIONS.c.id >= AFTER_DIGITS
     )
@@ -59,11 +61,12 @@ def is_of_kind(kind: IdKind) -> ColumnElement[bool]:
 
 
 def cursor_key(kind: IdKind) -> str:
+    """Return the key under which the position of the deletion is kept."""
     return f"retention/{kind}"
 
 
 def load_next(connection: Connection, kind: IdKind, count: int) -> Sequence[Any]:
-    """The oldest predictions that were not looked at yet: (id, created_at)."""
+    """Return the oldest predictions that were not looked at yet: (id, created_at)."""
     cursor = connection.scalar(select(META.c.value).where(META.c.key == cursor_key(kind))) or ""
     query = select(PREDICTIONS.c.id, PREDICTIONS.c.created_at).where(is_of_kind(kind), PREDICTIONS.c.id > cursor)
     return connection.execute(query.order_by(PREDICTIONS.c.id).limit(count)).all()

@@ -63,17 +63,20 @@ ERASURE_ITEMS: Any = ErasureItemRow.__table__  # type: ignore[attr-defined]
 
 
 def add_erasure(connection: Connection, row: ErasureRow, models: Sequence[str], step: str) -> None:
+    """Store a new erasure, and its first step for each model."""
     connection.execute(insert(ERASURES), [row.model_dump()])
     rows = [ErasureModelRow(erasure=row.id, model=model, step=step).model_dump() for model in models]
     connection.execute(insert(ERASURE_MODELS), rows)
 
 
 def load_erasure(connection: Connection, id: str) -> ErasureRow | None:
+    """Return an erasure; None if there is none with this id."""
     row = connection.execute(select(ERASURES).where(ERASURES.c.id == id)).mappings().first()
     return None if row is None else ErasureRow(**row)
 
 
 def load_models(connection: Connection, id: str) -> list[ErasureModelRow]:
+    """Return the models of an erasure."""
     query = select(ERASURE_MODELS).where(ERASURE_MODELS.c.erasure == id).order_by(ERASURE_MODELS.c.model)
     return [ErasureModelRow(**row) for row in connection.execute(query).mappings()]
 
@@ -85,6 +88,7 @@ def list_unfinished(connection: Connection) -> list[str]:
 
 
 def save_step(connection: Connection, id: str, model: str, step: str) -> None:
+    """Save the step that comes next."""
     connection.execute(update(ERASURE_MODELS).where(*_of_model(id, model)).values(step=step))
 
 
@@ -100,14 +104,17 @@ def set_counts(connection: Connection, id: str, model: str, counts: dict[str, An
 
 
 def load_counts(connection: Connection, id: str, model: str) -> dict[str, Any]:
+    """Return the counts of the statement."""
     return dict(json.loads(connection.scalar(select(ERASURE_MODELS.c.counts).where(*_of_model(id, model))) or "{}"))
 
 
 def save_counts(connection: Connection, id: str, model: str, counts: Mapping[str, Any]) -> None:
+    """Save the counts of the statement."""
     connection.execute(update(ERASURE_MODELS).where(*_of_model(id, model)).values(counts=json.dumps(counts)))
 
 
 def join(before: Any, added: Any) -> Any:
+    """Return a count that was added to, or the list that was extended."""
     return added if before is None else before + added
 
 
@@ -125,6 +132,7 @@ def forget_name(connection: Connection, id: str, step: str) -> None:
 
 
 def end_erasure(connection: Connection, id: str, step: str, statement: str) -> None:
+    """Save the end of an erasure, with its signed statement."""
     values = {"step": step, "statement": statement, "ended_at": now()}
     connection.execute(update(ERASURES).where(ERASURES.c.id == id).values(**values))
 
@@ -144,16 +152,18 @@ def add_items(connection: Connection, id: str, model: str, kind: str, keys: Sequ
 
 
 def load_items(connection: Connection, id: str, model: str, kind: str, count: int | None = None) -> list[str]:
+    """Return what is still to do of one kind, at most `count`."""
     query = select_items(id, model, kind).order_by(ERASURE_ITEMS.c.key)
     return list(connection.scalars(query if count is None else query.limit(count)))
 
 
 def select_items(id: str, model: str, kind: str) -> Select[str]:
-    """A query for the keys of all items of a kind."""
+    """Return a query for the keys of all items of a kind."""
     return select(ERASURE_ITEMS.c.key).where(*_of_kind(id, model, kind))
 
 
 def drop_items(connection: Connection, id: str, model: str, kind: str, keys: Sequence[str]) -> None:
+    """Delete items that are done."""
     connection.execute(delete(ERASURE_ITEMS).where(*_of_kind(id, model, kind), ERASURE_ITEMS.c.key.in_(keys)))
 
 

@@ -51,7 +51,7 @@ def void_events(connection: Connection, model: str, feedback: Sequence[str]) -> 
 
 
 def find_retracted_events(connection: Connection, model: str, feedback: Sequence[str]) -> dict[int, str]:
-    """Offset -> label, of the events that feedback brought along and a retraction has taken back."""
+    """Return offset -> label, of the events that feedback brought along and a retraction has taken back."""
     found: dict[int, str] = {}
     for of_feedback in (EVENTS.c.id, EVENTS.c.feedback_id):  # with an `or`, SQLite would read every event
         found |= load_retracted(connection, model, of_feedback.in_(feedback))
@@ -59,7 +59,7 @@ def find_retracted_events(connection: Connection, model: str, feedback: Sequence
 
 
 def load_retracted(connection: Connection, model: str, condition: Any) -> dict[int, str]:
-    """Offset -> label, of the events that meet a condition and that a retraction has taken back."""
+    """Return offset -> label, of the events that meet a condition and that a retraction has taken back."""
     retraction = EVENTS.alias()
     is_retracted = select(retraction.c.offset).where(
         retraction.c.model == EVENTS.c.model, retraction.c.target_offset == EVENTS.c.offset

@@ -1,4 +1,4 @@
-"""What a learner learned again after an erasure, with the hash of its state before and after."""
+"""Records of learning again after an erasure, with the hash of the state before and after."""
 
 from typing import Any
 

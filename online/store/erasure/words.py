@@ -114,6 +114,7 @@ def load_answers_with(
 
 
 def names_label(row: Any, labels: Collection[str]) -> bool:
+    """Return whether a prediction names one of the labels."""
     return row["choice"] in labels or any(id in labels for id, _ in json.loads(row["candidates"]))
 
 

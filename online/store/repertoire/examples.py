@@ -49,6 +49,6 @@ def load_examples(connection: Connection, model: str) -> list[tuple[str, int, st
 
 
 def select_replies_with(model: str, words: Collection[str]) -> Select[Any]:
-    """The query for the replies that have an example question with all words. words: folded."""
+    """Return the query for the replies that have an example question with all words. words: folded."""
     query = select(EXAMPLES.c.reply).where(EXAMPLES.c.model == model)
     return query.where(*(EXAMPLES.c.folded.contains(word, autoescape=True) for word in words))

@@ -123,6 +123,7 @@ def list_replies(
 
 
 def has_words(model: str, words: str) -> ColumnElement[bool]:
+    """Return the condition that a reply contains all words."""
     folded = fold_text(words).split()
     if not folded:
         return true()
@@ -131,7 +132,7 @@ def has_words(model: str, words: str) -> ColumnElement[bool]:
 
 
 def is_behind(columns: Sequence[SortColumn], place: Sequence[Key]) -> ColumnElement[bool]:
-    """Whether a reply stands behind a place: its first value that differs comes later."""
+    """Return whether a reply stands behind a place: its first value that differs comes later."""
     same: ColumnElement[bool] = true()
     behind = list[ColumnElement[bool]]()
     for (column, _, is_descending), value in zip(columns, place, strict=True):
@@ -144,7 +145,7 @@ PAGE = 1_000  # ids in one query: SQLite takes 32,766 values
 
 
 def load_times(connection: Connection, model: str, offsets: Sequence[int]) -> dict[int, str | None]:
-    """Offset -> when the event there was recorded, or the feedback that brought it along; None where that is not known."""
+    """Return offset -> when the event there was recorded, or the feedback that brought it along; None where that is not known."""
     joined = EVENTS.outerjoin(FEEDBACK, (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.id == EVENTS.c.feedback_id))
     at = func.coalesce(EVENTS.c.created_at, FEEDBACK.c.created_at)
     query = select(EVENTS.c.offset, at).select_from(joined).where(EVENTS.c.model == model)
@@ -156,7 +157,7 @@ def load_times(connection: Connection, model: str, offsets: Sequence[int]) -> di
 
 
 def count_examples(connection: Connection, model: str, replies: Collection[str]) -> dict[str, int]:
-    """Reply -> how many example questions it has, for those that have some."""
+    """Return reply -> how many example questions it has, for those that have some."""
     query = select(EXAMPLES.c.reply, func.count()).where(EXAMPLES.c.model == model).group_by(EXAMPLES.c.reply)
     if len(replies) <= PAGE:
         query = query.where(EXAMPLES.c.reply.in_(replies))
@@ -164,6 +165,7 @@ def count_examples(connection: Connection, model: str, replies: Collection[str])
 
 
 def count_listed(connection: Connection, model: str, query: ReplyQuery) -> RepertoireCounts:
+    """Return the number of replies of each kind that a search finds."""
     shown = [SHOWN[show] for show in get_args(Show)]
     conditions = [*shown, and_(SHOWN[query.show], has_words(model, query.words))]
     sums = [func.coalesce(func.sum(case((condition, 1), else_=0)), 0) for condition in conditions]

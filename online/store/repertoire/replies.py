@@ -46,7 +46,7 @@ def make_sort_key(text: str) -> str:
 
 
 def text_columns(text: str) -> dict[str, str]:
-    """The columns that depend on the text."""
+    """Return the columns that depend on the text."""
     return {"text": text, "folded": fold_text(text), "sort_key": make_sort_key(text)}
 
 
@@ -59,11 +59,13 @@ def normalize_text(text: str) -> str:
 
 
 def add_reply(connection: Connection, model: str, id: str, text: str, offset: int, active: bool = True) -> None:
+    """Store a new reply."""
     values = {"model": model, "id": id, "offset": offset, "active": active}
     connection.execute(insert(REPLIES).values(**values, **text_columns(text)))
 
 
 def update_reply_text(connection: Connection, model: str, id: str, text: str) -> None:
+    """Replace the text of a reply."""
     by_id = (REPLIES.c.model == model, REPLIES.c.id == id)
     connection.execute(update(REPLIES).where(*by_id).values(**text_columns(text)))
 
@@ -75,15 +77,18 @@ def find_reply_by_text(connection: Connection, model: str, text: str) -> ReplyRo
 
 
 def find_reply(connection: Connection, model: str, id: str) -> ReplyRow | None:
+    """Return a reply; None if there is none with this id."""
     query = select(REPLIES).where(REPLIES.c.model == model, REPLIES.c.id == id)
     return parse_row(connection.execute(query).mappings().first())
 
 
 def parse_row(row: Any) -> ReplyRow | None:
+    """Return the reply of a row."""
     return None if row is None else ReplyRow(**row)
 
 
 def set_reply_active(connection: Connection, model: str, id: str, active: bool) -> None:
+    """Retire or restore a reply."""
     connection.execute(update(REPLIES).where(REPLIES.c.model == model, REPLIES.c.id == id).values(active=active))
 
 
@@ -95,7 +100,7 @@ def list_taught_replies(connection: Connection, model: str, replies: Collection[
 
 
 def is_reply_used(connection: Connection, model: str, reply: str, except_feedback: str) -> bool:
-    """Whether anything else in force is about the reply: other feedback, or an operator who added it."""
+    """Return whether anything else in force is about the reply: other feedback, or an operator who added it."""
     joined = EVENTS.outerjoin(FEEDBACK, (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.id == EVENTS.c.id))
     in_force = (FEEDBACK.c.id.is_not(None), FEEDBACK.c.retracted_offset.is_(None), FEEDBACK.c.id != except_feedback)
     query = select(EVENTS.c.offset).select_from(joined)
@@ -104,31 +109,35 @@ def is_reply_used(connection: Connection, model: str, reply: str, except_feedbac
 
 
 def is_reply_added(connection: Connection, model: str, reply: str) -> bool:
-    """Whether an operator added the reply or changed it, rather than a correction alone."""
+    """Return whether an operator added the reply or changed it, rather than a correction alone."""
     query = select(EVENTS.c.offset).where(*of_repertoire(model), EVENTS.c.label == reply)
     return connection.execute(query.limit(1)).first() is not None
 
 
 def of_repertoire(model: str) -> tuple[Any, Any]:
+    """Return the conditions that select events of the repertoire."""
     return EVENTS.c.model == model, EVENTS.c.source == literal_column("'repertoire'")
 
 
 def delete_reply(connection: Connection, model: str, id: str) -> None:
+    """Delete a reply."""
     connection.execute(delete(REPLIES).where(REPLIES.c.model == model, REPLIES.c.id == id))
 
 
 def load_replies(connection: Connection, model: str) -> list[ReplyRow]:
+    """Return all replies, the oldest first."""
     found = connection.execute(select(REPLIES).where(REPLIES.c.model == model).order_by(REPLIES.c.offset))
     return [ReplyRow(**row) for row in found.mappings()]
 
 
 def load_reply_texts(connection: Connection, model: str, ids: Collection[str]) -> dict[str, str]:
-    """Id -> text, for those of the replies that exist."""
+    """Return id -> text, for those of the replies that exist."""
     query = select(REPLIES.c.id, REPLIES.c.text).where(REPLIES.c.model == model, REPLIES.c.id.in_(ids))
     return dict(connection.execute(query).all())
 
 
 def count_replies(connection: Connection, model: str) -> int:
+    """Return the number of replies, also retired ones."""
     return connection.scalar(select(func.count()).select_from(REPLIES).where(REPLIES.c.model == model)) or 0
 
 
@@ -143,18 +152,18 @@ def load_dated_examples(connection: Connection, model: str, reply: str) -> list[
 
 
 def select_examples(model: str, *columns: Any) -> Any:
-    """Columns of the example questions that are not retracted, and of their events."""
+    """Return columns of the example questions that are not retracted, and of their events."""
     joined = EXAMPLES.join(EVENTS, (EVENTS.c.model == EXAMPLES.c.model) & (EVENTS.c.offset == EXAMPLES.c.offset))
     return select(*columns).select_from(joined).where(EXAMPLES.c.model == model)
 
 
 def load_example_features(connection: Connection, model: str, reply: str) -> list[bytes]:
-    """The features of the example questions of a reply."""
+    """Return the features of the example questions of a reply."""
     return list(connection.scalars(select_examples(model, EVENTS.c.features).where(EXAMPLES.c.reply == reply)))
 
 
 def find_replies_with_example(connection: Connection, model: str, features: bytes) -> set[str]:
-    """The replies that have an example question with exactly these features.
+    """Return the replies that have an example question with exactly these features.
 
     It reads all example questions of the model, because features have no index: 50 ms where there are 50,000.
     """
@@ -162,7 +171,7 @@ def find_replies_with_example(connection: Connection, model: str, features: byte
 
 
 def is_example(connection: Connection, model: str, reply: str, offset: int) -> bool:
-    """Whether the event at an offset is an example question of a reply."""
+    """Return whether the event at an offset is an example question of a reply."""
     if not 0 < offset <= head_of(connection, model):  # a number that the database may not take
         return False
     at = (EVENTS.c.offset == offset, EVENTS.c.kind == "label", EVENTS.c.label == reply)

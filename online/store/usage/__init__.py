@@ -1,1 +1,1 @@
-"""How much a model is used, and how people rate its answers."""
+"""The usage of models, and the ratings of their answers."""

@@ -1,4 +1,4 @@
-"""How often each reply or class was rated good or bad where it was the answer: the sums of the ratings that stand.
+"""The sums of the ratings in force of each reply or class, where it was the answer.
 
 They change with the ratings of predictions, in the same transaction, and stay when retention deletes the predictions.
 """
@@ -44,6 +44,7 @@ def add_answer_ratings(connection: Connection, model: str, changes: Mapping[str,
 
 
 def load_answer_ratings(connection: Connection, model: str, answer: str) -> AnswerRatings:
+    """Return the sums of the ratings of one answer."""
     of_answer = (ANSWER_RATINGS.c.model == model, ANSWER_RATINGS.c.answer == answer)
     found = connection.execute(select(ANSWER_RATINGS.c.good, ANSWER_RATINGS.c.bad).where(*of_answer)).one_or_none()
     return AnswerRatings() if found is None else AnswerRatings(*found)

@@ -60,6 +60,7 @@ class UsageCounts(NamedTuple):
     helped: int = 0
 
     def plus(self, other: "UsageCounts") -> "UsageCounts":
+        """Return the sums of two counts."""
         return UsageCounts(*map(sum, zip(self, other, strict=True)))
 
 
@@ -81,7 +82,7 @@ def quarter_of(at: str) -> int:
 
 
 def time_of(quarter: int) -> datetime:
-    """When a quarter of an hour begins."""
+    """Return when a quarter of an hour begins."""
     return datetime.fromtimestamp(quarter * QUARTER_S, UTC)
 
 

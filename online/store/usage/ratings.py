@@ -1,4 +1,4 @@
-"""What people said about each rated prediction, counted along the log.
+"""The ratings of each rated prediction, counted along the log.
 
     log --events after `counted until`, a page--> the feedback they concern --> its predictions --> their rows, written new
                                                                       what is new in the rows --> counts
@@ -56,18 +56,22 @@ class CountingProgress(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
+        """Whether everything is counted."""
         return self.until >= self.head
 
 
 def load_progress(connection: Connection, model: str) -> CountingProgress:
+    """Return how far the ratings are counted."""
     return CountingProgress(load_counted_until(connection, model), head_of(connection, model))
 
 
 def load_counted_until(connection: Connection, model: str) -> int:
+    """Return the offset up to which the ratings are counted."""
     return int(connection.scalar(select(META.c.value).where(META.c.key == counted_key(model))) or 0)
 
 
 def counted_key(model: str) -> str:
+    """Return the key under which the offset is kept."""
     return f"ratings/{model}"
 
 
@@ -137,11 +141,12 @@ def add_changes(
 
 
 def add_to(sums: list[int], values: Sequence[int]) -> None:
+    """Add values to sums, in place."""
     sums[:] = map(sum, zip(sums, values, strict=True))
 
 
 def compute_ratings(connection: Connection, model: str, predictions: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of those of the predictions that have feedback that stands."""
+    """Return the rows of those of the predictions that have feedback that stands."""
     kind = load_kind(connection, model)
     predicts_numbers = kind is not None and spec_of(kind).predicts_numbers
     joined = FEEDBACK.join(EVENTS, (EVENTS.c.model == FEEDBACK.c.model) & (EVENTS.c.id == FEEDBACK.c.id)).join(
@@ -166,7 +171,7 @@ def compute_ratings(connection: Connection, model: str, predictions: Sequence[st
 
 
 def judge(events: Sequence[Event], predicts_numbers: bool) -> dict[str, int]:
-    """The counts of one prediction, from the feedback about it that stands: one rating for each person.
+    """Return the counts of one prediction, from the feedback about it that stands: one rating for each person.
 
     Without an answer there is nothing to rate: a reply that was taught there is a correction only.
     """
@@ -183,7 +188,7 @@ def judge(events: Sequence[Event], predicts_numbers: bool) -> dict[str, int]:
 
 
 def is_good(event: Event, predicts_numbers: bool) -> bool | None:
-    """Whether a feedback says that the answer was right; None for a number, which is never simply right or wrong."""
+    """Return whether a feedback says that the answer was right; None for a number, which is never simply right or wrong."""
     if event.kind == "reward":
         return is_positive(event.reward)
     return None if predicts_numbers else event.label == event.choice
@@ -207,4 +212,5 @@ def forget_rated_answers(connection: Connection, model: str, answers: Collection
 
 
 def pages(ids: Sequence[str]) -> list[Sequence[str]]:
+    """Return ids in parts that fit into one query."""
     return [ids[start : start + MAX_IDS] for start in range(0, len(ids), MAX_IDS)]

@@ -1,1 +1,1 @@
-"""What curators decide: held feedback, and the inbox."""
+"""Routes for curators: held feedback, and the inbox."""

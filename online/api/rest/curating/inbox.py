@@ -181,13 +181,14 @@ async def dismiss(request: Request, model: ModelDep, runtime: RuntimeDep, caller
 
 
 async def list_curators(model: ModelRuntime) -> list[str]:
-    """The callers with an active key that may curate this model."""
+    """Return the callers with an active key that may curate this model."""
     now = datetime.now(UTC)
     keys = [key for key in await model.read(load_keys) if key.is_active(now) and "curate" in key.scope_list]
     return sorted(f"key:{key.name}" for key in keys if key.model_list is None or model.spec.name in key.model_list)
 
 
 def is_wanted(group: ItemGroup, assignee: str | None, caller: Caller) -> bool:
+    """Return whether a group has an item of this assignee, who may be `me` or `nobody`; None admits every group."""
     if assignee is None:
         return True
     wanted = {NOBODY: None, ME: caller.id}.get(assignee, assignee)
@@ -195,7 +196,7 @@ def is_wanted(group: ItemGroup, assignee: str | None, caller: Caller) -> bool:
 
 
 def contains(group: InboxGroup, words: str) -> bool:
-    """Whether each of the words is a part of something that was asked, said or answered."""
+    """Return whether each of the words is a part of something that was asked, said or answered."""
     texts = [group.label, *(question.text for question in group.questions)]
     for item in group.items:
         answered = None if item.answered is None else item.answered.text
@@ -205,17 +206,19 @@ def contains(group: InboxGroup, words: str) -> bool:
 
 
 def has_item(group: InboxGroup, only: str | None) -> bool:
+    """Return whether a group has an item of a kind, or one that waits; None admits every group."""
     if only == "waiting":
         return any(item.state == "held" for item in group.items)
     return only is None or any(item.kind == only for item in group.items)
 
 
 def describer(model: ModelRuntime, named: NamedReplies) -> Describe:
-    """What describes the items of a model."""
+    """Return what describes the items of a model."""
     return partial(describe_item, named=named) if model.inbox.has_repertoire else describe_example
 
 
 def describe_group(group: ItemGroup, describe: Describe) -> InboxGroup:
+    """Return a group of the inbox as the API shows it."""
     return InboxGroup(
         id=group.id,
         label=group.label,
@@ -227,7 +230,7 @@ def describe_group(group: ItemGroup, describe: Describe) -> InboxGroup:
 
 
 def describe_item(item: OpenItem, named: NamedReplies) -> InboxItem:
-    """An item of a ranker."""
+    """Return an item of a ranker."""
     content = read_content(item)
     proposed = named.proposed.get(item.id)
     is_new = item.id in named.brought or (content.get("correction") is not None and proposed is None)
@@ -243,7 +246,7 @@ def describe_item(item: OpenItem, named: NamedReplies) -> InboxItem:
 
 
 def describe_example(item: OpenItem) -> InboxItem:
-    """An item of a model that is no ranker."""
+    """Return an item of a model that is no ranker."""
     item = without_long_instance(item)
     content = read_content(item)
     return InboxItem(
@@ -259,13 +262,13 @@ def describe_example(item: OpenItem) -> InboxItem:
 
 
 def kind_of_thumb(content: Content) -> Literal["thumb_down", "thumb_up"] | None:
-    """None where it is no thumb."""
+    """Return None where it is no thumb."""
     reward = content.get("reward")
     return None if reward is None else "thumb_up" if is_positive(reward) else "thumb_down"
 
 
 def describe_common(item: OpenItem, content: Content) -> dict[str, Any]:
-    """The fields that items of every model have."""
+    """Return the fields that items of every model have."""
     return {
         "id": item.id,
         "state": item.status,
@@ -283,10 +286,12 @@ def describe_common(item: OpenItem, content: Content) -> dict[str, Any]:
 
 
 def describe_addition(added: Addition) -> InboxAddition:
+    """Return what a decision added, as the API shows it."""
     return InboxAddition(replies=[*added.replies], reply_count=added.reply_count, example_count=added.example_count)
 
 
 def describe_decision(view: DecisionView, describe: Describe) -> InboxDecision:
+    """Return a decision as the API shows it, with the questions that it answered."""
     row, added = view.row, view.addition
     asked = [*(read_text(json.loads(words)) for words in view.questions), *(question_of(item) for item in view.items)]
     texts = asked if added is None else added.questions

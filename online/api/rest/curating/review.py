@@ -34,6 +34,7 @@ async def list_held(model: ModelDep) -> Response:
 
 
 def describe_held(row: HeldFeedbackRow) -> HeldItem:
+    """Return held feedback as the API shows it, with its question."""
     item = FeedbackItem.model_validate_json(row.content)
     return HeldItem(
         id=row.id,

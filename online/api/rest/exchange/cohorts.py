@@ -69,6 +69,7 @@ async def get_member(model: ModelDep, id: str, number: Number, token: Token) -> 
 async def take(
     request: Request, model: ModelDep, runtime: RuntimeDep, id: str, number: int, token: str, schema: type[Message]
 ) -> Response:
+    """Take one message of a member of a cohort, and answer with its next step."""
     limit = 2 * runtime.settings.max_merge_bytes  # values are base64
     body = await check_json(await read_bytes(request, limit, "max_merge_bytes"), runtime.settings)
     message = parse_as(body, schema)
@@ -100,4 +101,5 @@ async def send_unmasking(
 
 
 def answer(member: MemberAnswer) -> Response:
+    """Answer a member with the fields that are set."""
     return Response(member.model_dump_json(exclude_none=True), media_type="application/json")

@@ -36,7 +36,7 @@ class TensorPlace:
     transposed: bool
 
     def turn(self, tensor: Tensor) -> Tensor:
-        """The tensor as the module has it, from the layout's, or the other way round."""
+        """Return the tensor as the module has it, from the layout's, or the other way round."""
         return tensor.t() if self.transposed else tensor
 
 
@@ -48,23 +48,25 @@ class LayerBlock(nn.Module):
         self.copies, self.is_first = nn.ModuleList(copies), is_first
 
     def forward(self, h: Tensor) -> Tensor:
+        """Return the layer's output [B, L, W] of all copies."""
         inputs = [h] * len(self.copies) if self.is_first else h.unbind(1)
         return torch.stack([copy(own) for copy, own in zip(self.copies, inputs, strict=True)], 1)
 
 
 def build_blocks(layout: ParameterLayout, copies: int) -> nn.Sequential:
-    """The layers and the head of `copies` copies, without memory: parameters are on the device `meta`."""
+    """Return the layers and the head of `copies` copies, without memory: parameters are on the device `meta`."""
     layers = [*(layer for layer, _ in network_layers(layout)), head_layer(layout)]
     blocks = [LayerBlock([deepcopy(layer) for _ in range(copies)], at == 0) for at, layer in enumerate(layers)]
     return nn.Sequential(*blocks).eval().requires_grad_(True)  # a stack trains all parameters of a network
 
 
 def head_layer(layout: ParameterLayout) -> nn.Module:
+    """Return the layer of the head, without memory for its weights."""
     return nn.Linear(layout.network.width, layout.labels, device="meta")
 
 
 def network_layers(layout: ParameterLayout) -> list[tuple[nn.Module, dict[str, str]]]:
-    """The layers of one copy, each with the layout's names of its parameters.
+    """Return the layers of one copy, each with the layout's names of its parameters.
 
     A module of the user is split into the children of a Sequential; any other module is one layer.
     """
@@ -82,20 +84,23 @@ def network_layers(layout: ParameterLayout) -> list[tuple[nn.Module, dict[str, s
 
 
 def mlp_layer(before: int, after: int) -> nn.Module:
+    """Return a hidden layer, without memory for its weights."""
     with torch.device("meta"):
         return nn.Sequential(nn.Linear(before, after), nn.LayerNorm(after, eps=EPSILON), nn.ReLU())
 
 
 def rename(names: Mapping[str, str], layer: int) -> dict[str, str]:
+    """Return the names of a layer's parameters in the sequence."""
     return {own: f"{layer}.{name}" for own, name in names.items()}
 
 
 def own_names(module: nn.Module, prefix: str) -> dict[str, str]:
+    """Return the names of a module's parameters under a prefix."""
     return {name: prefix + name for name, _ in module.named_parameters()}
 
 
 def named_places(layout: ParameterLayout, copies: int) -> dict[str, TensorPlace]:
-    """Where each parameter of `build_blocks` lies in the layout, by the parameter's name."""
+    """Return where each parameter of `build_blocks` lies in the layout, by the parameter's name."""
     return {f"{place.block}.copies.{place.copy}.{own}": place for own, place in _places(layout, copies)}
 
 
@@ -110,7 +115,7 @@ def _places(layout: ParameterLayout, copies: int) -> Iterator[tuple[str, TensorP
 
 
 def block_sizes(layout: ParameterLayout) -> list[int]:
-    """The parameters of one copy in each block."""
+    """Return the parameters of one copy in each block."""
     sizes = dict(zip(layout.shapes, layout.sizes, strict=True))
     layers = [names.values() for _, names in network_layers(layout)]
     return [sum(sizes[name] for name in names) for names in (*layers, HEAD_NAMES.values())]
@@ -127,7 +132,7 @@ def block_bounds(sizes: Sequence[int], stages: int) -> list[int]:
 
     @cache
     def best(start: int, left: int) -> tuple[int, tuple[int, ...]]:
-        """The largest stage and the bounds when the blocks from `start` on are cut into `left` stages."""
+        """Return the largest stage and the bounds when the blocks from `start` on are cut into `left` stages."""
         if left == 1:
             return sum(sizes[start:]), (start, len(sizes))
         cuts = range(start + 1, len(sizes) - left + 2)

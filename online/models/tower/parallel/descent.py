@@ -55,7 +55,7 @@ class Descent:
             }
 
     def _groups(self) -> list[dict[str, object]]:
-        """A group for the matrices of each copy and one for its vectors, which do not decay."""
+        """Return a group for the matrices of each copy and one for its vectors, which do not decay."""
         keys = sorted({(piece.copy, piece.is_matrix) for piece in self._kept})
         return [
             {"params": [p.parameters for p in self._kept if (p.copy, p.is_matrix) == key], "copy": key[0], "of": key}
@@ -77,7 +77,7 @@ class Descent:
             piece.average.lerp_(piece.parameters, 1 - kept)
 
     def _squares(self, gradient: Sequence[Tensor]) -> Tensor:
-        """The squared norm [L] of each copy's gradient."""
+        """Return the squared norm [L] of each copy's gradient."""
         device = gradient[0].device if gradient else None
         squares_L = torch.zeros(len(self.rates), device=device)
         for piece, slope in zip(self.pieces, gradient, strict=True):
@@ -94,7 +94,7 @@ class Descent:
             group["weight_decay"] = self.decay / warmth if group["of"][1] else 0.0
 
     def tensors_of(self, flat: str) -> list[Tensor]:
-        """The pieces of one of the stack's flat tensors (`stack.FLAT`), in memory that may be written."""
+        """Return the pieces of one of the stack's flat tensors (`stack.FLAT`), in memory that may be written."""
         match flat:
             case "parameters_LP":
                 return [piece.parameters for piece in self.pieces]
@@ -105,10 +105,11 @@ class Descent:
                 return [self.optimiser.state[piece.parameters][moment] for piece in self.pieces]
 
     def set_steps(self, steps: int) -> None:
+        """Set the number of steps, from which the warm-up follows."""
         self.steps = steps
         for piece in self.pieces:
             self.optimiser.state[piece.parameters]["step"].fill_(steps)
 
     def held_bytes(self) -> int:
-        """Bytes of the parameters, the average, the moments and a gradient on this rank."""
+        """Return bytes of the parameters, the average, the moments and a gradient on this rank."""
         return 5 * sum(piece.parameters.numel() * piece.parameters.element_size() for piece in self.pieces)

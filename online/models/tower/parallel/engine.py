@@ -36,6 +36,7 @@ class TowerSize:
 
     @property
     def whole_bytes(self) -> int:
+        """The bytes of the whole tower with its gradients, moments and averages."""
         return TENSORS * self.copies * sum(self.block_bytes)
 
     def fsdp_bytes(self, ranks: int) -> int:
@@ -52,11 +53,12 @@ class TowerSize:
 
 
 def measure_demand(layout: ParameterLayout, copies: int) -> TowerSize:
+    """Return the size of a tower."""
     return TowerSize(copies, tuple(NUMBER_BYTES * size for size in block_sizes(layout)))
 
 
 def free_bytes(device: torch.device, sharing: int = 1) -> int:
-    """Memory that a rank may use: free on its GPU, or free on this machine, divided by the ranks that share it."""
+    """Return memory that a rank may use: free on its GPU, or free on this machine, divided by the ranks that share it."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0] // sharing
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // sharing
@@ -73,7 +75,7 @@ def describe_needless_split(demand: TowerSize, engine: str, free: int) -> str | 
 
 
 def choose_engine(demand: TowerSize, bytes_free: Sequence[int]) -> str:
-    """The first of ddp, fsdp and pipeline that fits. bytes_free: of each rank; every rank must be given all of them.
+    """Return the first of ddp, fsdp and pipeline that fits. bytes_free: of each rank; every rank must be given all of them.
 
     Raises ValueError that says what is missing where none fits.
     """

@@ -46,11 +46,11 @@ class ShardedStack(SplitStack):
         return module.to_empty(device=self.device)
 
     def logits(self, x_BD: Tensor) -> Tensor:
-        """Logits [L, B, C] of this rank's rows, which can be differentiated."""
+        """Return logits [L, B, C] of this rank's rows, which can be differentiated."""
         return cast(Tensor, self.module(x_BD)).transpose(0, 1)
 
     def differentiate(self, losses: Sequence[Tensor]) -> list[Tensor]:
-        """The gradient of the sum of all ranks' losses, in this rank's pieces. losses: only one.
+        """Return the gradient of the sum of all ranks' losses, in this rank's pieces. losses: only one.
 
         Every rank differentiates a loss of its own logits at the same time; one without rows, a loss of zero.
         """
@@ -59,15 +59,17 @@ class ShardedStack(SplitStack):
         return self.collect()
 
     def gradient(self, x_BD: Tensor, loss: LossOfRows) -> list[Tensor]:
-        """The gradient of all rows, of which each of the n ranks computes every n-th."""
+        """Return the gradient of all rows, of which each of the n ranks computes every n-th."""
         rows = torch.arange(self.mesh.get_local_rank(), len(x_BD), self.mesh.size(), device=x_BD.device)
         return self.differentiate([loss(self.logits(x_BD[rows]), rows)])
 
     @torch.no_grad()
     def average_logits(self, x_BD: Tensor) -> Tensor:
+        """Return the logits [L, B, C] of the averaged parameters."""
         return cast(Tensor, self.mean_module(x_BD)).transpose(0, 1)
 
     def grown(self, layout: ParameterLayout) -> "ShardedStack":
+        """Return a stack with room for more classes, and the same parameters."""
         more = ShardedStack(layout, self.learning, self.mesh, self.offload)
         more.grow_from(self)
         return more
@@ -88,9 +90,10 @@ def shard(module: nn.Module, mesh: DeviceMesh, offload: bool) -> None:
 
 
 def current_device(kind: str) -> torch.device:
+    """Return the device of this process."""
     return torch.device(kind, torch.accelerator.current_device_index())
 
 
 def create_mesh(device: str = "cpu") -> DeviceMesh:
-    """A mesh of all ranks."""
+    """Return a mesh of all ranks."""
     return dist.device_mesh.init_device_mesh(device, (dist.get_world_size(),))

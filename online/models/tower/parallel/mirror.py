@@ -34,6 +34,7 @@ class StackModule(nn.Module):
         self.own = nn.ParameterList([nn.Parameter(view) for view in views.values()])
 
     def forward(self, x_BD: Tensor) -> Tensor:
+        """Return the logits [L, B, C]."""
         return self.layout.logits(dict(zip(self.layout.shapes, self.own, strict=True)), x_BD)
 
 
@@ -56,15 +57,15 @@ class Mirror:
         self._ddp.register_comm_hook((peers, sent_as), add_bucket)
 
     def logits(self, x_BD: Tensor) -> Tensor:
-        """Logits [L, B, C] of this rank's rows."""
+        """Return logits [L, B, C] of this rank's rows."""
         return cast(Tensor, self._ddp(x_BD))
 
     def average_logits(self, x_BD: Tensor) -> Tensor:
-        """Logits [L, B, C] of the averages of this rank's rows."""
+        """Return logits [L, B, C] of the averages of this rank's rows."""
         return self.stack.average_logits(x_BD)
 
     def differentiate(self, losses: Sequence[Tensor]) -> list[Tensor]:
-        """The gradient [L, P] of the sum of all ranks' losses. Raises PeerLost."""
+        """Return the gradient [L, P] of the sum of all ranks' losses. Raises PeerLost."""
         (loss,) = losses
         for parameter in self.module.own:
             parameter.grad = None

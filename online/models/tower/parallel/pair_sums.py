@@ -18,7 +18,7 @@ from torch import Tensor
 
 
 def add_in_pairs(parts: Iterable[Sequence[Tensor]]) -> list[Tensor]:
-    """The sums of equally long lists of tensors, by the tree. Keeps at most log2 of the parts; may overwrite them."""
+    """Return the sums of equally long lists of tensors, by the tree. Keeps at most log2 of the parts; may overwrite them."""
     waiting: list[tuple[int, Sequence[Tensor]]] = []  # sums of 2^level parts, levels falling
     for part in parts:
         level = 0
@@ -32,15 +32,16 @@ def add_in_pairs(parts: Iterable[Sequence[Tensor]]) -> list[Tensor]:
 
 
 def add_lists(left: Sequence[Tensor], right: Sequence[Tensor]) -> list[Tensor]:
+    """Add lists of tensors, in place of the first."""
     return [a.add_(b) for a, b in zip(left, right, strict=True)]
 
 
 def fits(parts: int, ranks: int) -> bool:
-    """Whether the sums of `ranks` processes have the bits of one process."""
+    """Return whether the sums of `ranks` processes have the bits of one process."""
     share, rest = divmod(parts, ranks)
     return not rest and share > 0 and share & (share - 1) == 0
 
 
 def most_ranks(parts: int, available: int) -> int:
-    """The largest number of ranks, at most `available`, whose sums have the bits of one process."""
+    """Return the largest number of ranks, at most `available`, whose sums have the bits of one process."""
     return max(ranks for ranks in range(1, max(available, 1) + 1) if fits(parts, ranks) or ranks == 1)

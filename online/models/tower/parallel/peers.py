@@ -41,7 +41,7 @@ class Peers:
         self.rank, self.size = group.rank(), group.size()
 
     def sum(self, tensor: Tensor, sent_as: torch.dtype | None = None) -> Tensor:
-        """The sum of all ranks' float32 tensors of one shape; the same bits everywhere. Raises PeerLost.
+        """Return the sum of all ranks' float32 tensors of one shape; the same bits everywhere. Raises PeerLost.
 
         sent_as: the type in which the ranks' tensors travel; by default their own. They are added as float32.
         """
@@ -56,7 +56,7 @@ class Peers:
         return total[: len(flat)].view(tensor.shape)
 
     def gather(self, tensor: Tensor) -> Tensor:
-        """All ranks' tensors of one shape, as [ranks, ...]. Raises PeerLost."""
+        """Return all ranks' tensors of one shape, as [ranks, ...]. Raises PeerLost."""
         every = torch.empty(self.size * tensor.numel(), dtype=tensor.dtype, device=tensor.device)
         self._wait(lambda: self.group._allgather_base(every, tensor.reshape(-1).contiguous()))
         return every.view(self.size, *tensor.shape)

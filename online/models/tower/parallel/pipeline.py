@@ -60,7 +60,7 @@ class PipelineStack(SplitStack):
         return PipelineStage(module, self.rank, self.ranks, self.device, group=self.group)
 
     def gradient(self, x_BD: Tensor, loss: LossOfRows) -> list[Tensor]:
-        """The gradient of all rows. B must be a multiple of the micro-batches. Only the last stage calls `loss`."""
+        """Return the gradient of all rows. B must be a multiple of the micro-batches. Only the last stage calls `loss`."""
         if len(x_BD) % self.micro_batches:
             raise ValueError(f"{len(x_BD)} rows cannot be cut into {self.micro_batches} micro-batches of one size")
         self._loss = loss
@@ -81,6 +81,7 @@ class PipelineStack(SplitStack):
 
     @torch.no_grad()
     def average_logits(self, x_BD: Tensor) -> Tensor:
+        """Return the logits [L, B, C] of the averaged parameters, on every rank."""
         forward = ScheduleGPipe(self.stage(self.mean_module), 1)
         found = forward.step(*((x_BD,) if self.rank == 0 else ()))
         logits_BLC = torch.empty(len(x_BD), len(self.learning.rates), self.layout.labels, device=self.device)
@@ -90,7 +91,7 @@ class PipelineStack(SplitStack):
         return logits_BLC.transpose(0, 1)
 
     def whole(self, name: str, local: Tensor | None, shape: tuple[int, ...]) -> Tensor:
-        """The tensor, from the rank whose stage it belongs to."""
+        """Return the tensor, from the rank whose stage it belongs to."""
         block = self.places[name].block
         owner = next(rank for rank in range(self.ranks) if block < self.bounds[rank + 1])
         whole = torch.empty(shape, device=self.device) if local is None else local.contiguous()
@@ -98,6 +99,7 @@ class PipelineStack(SplitStack):
         return whole
 
     def grown(self, layout: ParameterLayout) -> "PipelineStack":
+        """Return a stack with room for more classes, and the same parameters."""
         how = self.group, self.device, self.micro_batches, self.schedule
         more = PipelineStack(layout, self.learning, *how)
         more.grow_from(self)

@@ -37,16 +37,17 @@ class SplitCopy:
 
     @torch.no_grad()
     def logits(self, x_BD: Tensor) -> Tensor:
-        """Logits [B, C], on the last device."""
+        """Return logits [B, C], on the last device."""
         h = x_BD
         for part, device in zip(self.parts, self.devices, strict=False):
             h = part(h.to(device))
         return h.squeeze(1)
 
     def held_bytes(self) -> list[int]:
-        """Bytes of the parameters on each device."""
+        """Return bytes of the parameters on each device."""
         return [count_bytes(part) for part in self.parts]
 
 
 def count_bytes(module: nn.Module) -> int:
+    """Return the bytes of a module's parameters."""
     return sum(parameter.numel() * parameter.element_size() for parameter in module.parameters())

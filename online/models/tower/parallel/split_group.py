@@ -57,12 +57,13 @@ class SplitGroup:
 
     @property
     def handle(self) -> dist.ProcessGroup:
+        """The process group of torch."""
         group = dist.group.WORLD
         assert group is not None
         return group
 
     def create_mesh(self, device: torch.device) -> DeviceMesh:
-        """A mesh of all ranks."""
+        """Return a mesh of all ranks."""
         mesh = init_device_mesh(device.type, (self.size,))
         self._meshes.append(mesh)
         return mesh
@@ -88,11 +89,13 @@ def take_group() -> None:
 
 
 def release_group() -> None:
+    """Let another tower use the process group."""
     if _taken.locked():
         _taken.release()
 
 
 def is_group_free() -> bool:
+    """Return whether no tower uses the process group."""
     return not _taken.locked()
 
 
@@ -112,7 +115,7 @@ def reachable_at(host: str) -> Iterator[None]:
 
 
 def find_interface(host: str) -> str | None:
-    """The network interface with this address; None if there is none, or on a system that does not say."""
+    """Return the network interface with this address; None if there is none, or on a system that does not say."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             request = struct.pack("256s", name.encode()[:15])

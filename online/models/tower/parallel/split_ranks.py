@@ -75,6 +75,7 @@ class SplitRanks:
 
     @property
     def is_lost(self) -> bool:
+        """Whether another rank was lost, and with it a part of the stack."""
         return bool(self.reason)
 
     def leave(self) -> None:
@@ -86,25 +87,30 @@ class SplitRanks:
     # the stack
 
     def create(self, layout: ParameterLayout, learning: LearningOptions, device: torch.device) -> SplitStack:
+        """Create the stack of the engine, a part of it on each rank."""
         with self._whole():
             if self.is_pipeline:
                 return PipelineStack(layout, learning, self.group.handle, device, self.parts)
             return ShardedStack(layout, learning, self.group.create_mesh(device), self.offload)
 
     def grow(self, stack: SplitStack, layout: ParameterLayout, strategy: Strategy) -> SplitStack:
+        """Return a stack with room for more classes, on every rank."""
         with self._whole():
             return cast(ShardedStack | PipelineStack, stack).grown(layout)
 
     def descend(self, stack: SplitStack, gradients: list[Tensor], strategy: Strategy) -> None:
+        """Take a step on every rank."""
         with self._whole():
             stack.descend(gradients)
 
     def pick_copy(self, stack: SplitStack, choice: int) -> FlatCopy:
+        """Gather one published copy from all ranks."""
         with self._whole():
             self._ask_others(choice)
             return FlatCopy(stack.layout, stack.whole_copy(choice))
 
     def tensors(self, stack: SplitStack) -> Tensors:
+        """Gather the stack's tensors from all ranks."""
         with self._whole():
             self._ask_others(None)
             return stack.tensors()
@@ -117,21 +123,21 @@ class SplitRanks:
     # steps
 
     def sum_parts(self, stack: SplitStack, step: CutStep) -> PartResult:
-        """The sum over all parts, whose gradients are the pieces of this rank."""
+        """Return the sum over all parts, whose gradients are the pieces of this rank."""
         with self._whole():
             if isinstance(stack, PipelineStack):
                 return self._pipe_parts(stack, step)
             return self._share_parts(cast(ShardedStack, stack), step)
 
     def _share_parts(self, stack: ShardedStack, step: CutStep) -> PartResult:
-        """Each rank differentiates its consecutive parts."""
+        """Return each rank differentiates its consecutive parts."""
         share = step.count // self.group.size
         own = add_results(step.learn(self.group.rank * share + part, stack) for part in range(share))
         dist.all_reduce(own.loss_K, group=self.group.handle)
         return PartResult(own.gradients, own.loss_K, self._gather(own.logits_LFC))
 
     def _gather(self, logits_LFC: Tensor | None) -> Tensor | None:
-        """The logits of all ranks' fresh rows, in order."""
+        """Return the logits of all ranks' fresh rows, in order."""
         if logits_LFC is None:
             return None
         every = [torch.empty_like(logits_LFC) for _ in range(self.group.size)]
@@ -139,7 +145,7 @@ class SplitRanks:
         return torch.cat(every, 1)
 
     def _pipe_parts(self, stack: PipelineStack, step: CutStep) -> PartResult:
-        """Every part is a micro-batch, of which the last rank learns the logits."""
+        """Return the sum of the parts: each is a micro-batch, of which the last rank computes the logits."""
         inputs = [step.inputs(part) for part in range(step.count)]
         judged = [x_BD[: step.fresh] for x_BD in inputs]
         averages_LFC = torch.split(stack.average_logits(torch.cat(judged)), step.fresh, 1) if step.fresh else ()
@@ -171,12 +177,15 @@ class GivenLogits:
         self._logits_LBC, self._averages_LFC = logits_LBC, averages_LFC
 
     def logits(self, x_BD: Tensor) -> Tensor:
+        """Return the logits that were given."""
         return self._logits_LBC
 
     def average_logits(self, x_BD: Tensor) -> Tensor:
+        """Return the logits of the averages that were given."""
         assert self._averages_LFC is not None, "they are computed for fresh rows only"
         return self._averages_LFC
 
     def differentiate(self, losses: Sequence[Tensor]) -> list[Tensor]:
+        """Keep the loss; the ranks differentiate it together."""
         (self.loss,) = losses
         return []

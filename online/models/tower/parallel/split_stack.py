@@ -46,24 +46,24 @@ class SplitStack:
     # what an engine decides
 
     def gradient(self, x_BD: Tensor, loss: LossOfRows) -> list[Tensor]:
-        """The gradient of the sum of the losses of all rows, in this rank's pieces.
+        """Return the gradient of the sum of the losses of all rows, in this rank's pieces.
 
         loss: of the logits of some rows; a sum over rows, so that its parts add up. It must not hold collectives.
         """
         raise NotImplementedError
 
     def average_logits(self, x_BD: Tensor) -> Tensor:
-        """The logits [L, B, C] of the averages, on every rank, without a graph."""
+        """Return the logits [L, B, C] of the averages, on every rank, without a graph."""
         raise NotImplementedError
 
     def whole(self, name: str, local: Tensor | None, shape: tuple[int, ...]) -> Tensor:
-        """The whole tensor of parameter `name`. local: this rank's part, None where it has none."""
+        """Return the whole tensor of parameter `name`. local: this rank's part, None where it has none."""
         assert local is not None
         spread = self._spread(name, local.to(self.device_type))
         return spread.full_tensor() if isinstance(spread, DTensor) else spread
 
     def share(self, parameter: Tensor) -> float:
-        """The share of a parameter's square that this rank counts."""
+        """Return the share of a parameter's square that this rank counts."""
         return 1.0
 
     # what they share
@@ -94,7 +94,7 @@ class SplitStack:
             write_part(local, parameter, place.turn(tensor_at(place)))
 
     def collect(self) -> list[Tensor]:
-        """The gradient that a backward pass left at the parameters, in pieces; it is taken away from there."""
+        """Return the gradient that a backward pass left at the parameters, in pieces; it is taken away from there."""
         found = []
         for parameter in self.parameters:
             slope = parameter.grad
@@ -108,15 +108,16 @@ class SplitStack:
 
     @property
     def steps(self) -> int:
+        """The number of steps taken."""
         return self.descent.steps
 
     def held_bytes(self) -> int:
-        """Bytes of parameters, gradient, moments and average on this rank."""
+        """Return bytes of parameters, gradient, moments and average on this rank."""
         return self.descent.held_bytes()
 
     @torch.no_grad()
     def whole_tensors(self, flat: str, copy: int | None = None) -> Iterator[tuple[TensorPlace, Tensor]]:
-        """The tensors of the layout of one of the flat tensors, one after the other. copy: of this one only."""
+        """Yield the tensors of the layout of one of the flat tensors, one after the other. copy: of this one only."""
         locals_ = dict(zip(self.names, self.descent.tensors_of(flat), strict=True))
         for name, place in self.places.items():
             if copy not in (None, place.copy):
@@ -126,7 +127,7 @@ class SplitStack:
             yield place, place.turn(self.whole(name, locals_.get(name), own))
 
     def flat(self, flat: str) -> Tensor:
-        """One of the flat tensors [L, P], whole, in the memory of the host."""
+        """Return one of the flat tensors [L, P], whole, in the memory of the host."""
         flat_LP = torch.zeros(len(self.learning.rates), sum(self.layout.sizes))
         views = self.layout.views(flat_LP)
         for place, whole in self.whole_tensors(flat):
@@ -134,7 +135,7 @@ class SplitStack:
         return flat_LP
 
     def whole_copy(self, choice: int) -> Tensor:
-        """One of the averages or, after all of them, of the copies, as [1, P] in the memory of the host."""
+        """Return one of the averages or, after all of them, of the copies, as [1, P] in the memory of the host."""
         row_1P = torch.zeros(1, sum(self.layout.sizes))
         views = self.layout.views(row_1P)
         for place, whole in self.whole_tensors(*self._find_copy(choice)):
@@ -153,7 +154,7 @@ class SplitStack:
                 pass  # it is dropped at once: this rank may have no room for all
 
     def tensors(self) -> Tensors:
-        """The tensors of `Stack.tensors`: a `Stack` on one process restores them."""
+        """Return the tensors of `Stack.tensors`: a `Stack` on one process restores them."""
         return {**{flat: to_array(self.flat(flat)) for flat in FLAT}, "steps": np.array(self.steps, np.float32)}
 
     def restore(self, tensors: Tensors) -> None:
@@ -183,7 +184,7 @@ class SplitStack:
     # checkpoints
 
     def _spread(self, name: str, local: Tensor) -> Tensor:
-        """A rank's part of a tensor, as a part of the whole that parameter `name` is."""
+        """Return a rank's part of a tensor, as a part of the whole that parameter `name` is."""
         parameter = self.parameters[self.names.index(name)]
         if not isinstance(parameter, DTensor):
             return local
@@ -191,7 +192,7 @@ class SplitStack:
         return DTensor.from_local(local, mesh, places, run_check=False, shape=shape, stride=parameter.stride())
 
     def parts(self) -> dict[str, Tensor]:
-        """The state by name, in this rank's parts, in memory that may be written.
+        """Return the state by name, in this rank's parts, in memory that may be written.
 
         It is what `torch.distributed.checkpoint` saves, and what it loads in place. The names depend neither on the
         engine nor on the number of ranks.

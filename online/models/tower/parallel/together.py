@@ -24,7 +24,7 @@ class PeerEngine(SingleProcessEngine):
         self._mirror: Mirror | None = None
 
     def sum_parts(self, stack: Stack, step: CutStep) -> PartResult:
-        """The sum over the parts of all ranks, which is the same on each. Raises PeerLost."""
+        """Return the sum over the parts of all ranks, which is the same on each. Raises PeerLost."""
         share = step.count // self.peers.size
         if share == 1 and step.can_overlap:
             result = step.learn(self.peers.rank, self._mirrored(stack))
@@ -41,7 +41,7 @@ class PeerEngine(SingleProcessEngine):
         return self._mirror
 
     def _gather(self, logits_LFC: Tensor | None) -> Tensor | None:
-        """The logits of all ranks' fresh rows, in order."""
+        """Return the logits of all ranks' fresh rows, in order."""
         if logits_LFC is None:
             return None
         return torch.cat(list(self.peers.gather(logits_LFC)), 1)

@@ -39,11 +39,12 @@ class ExportFormat:
         return cast(Callable[[AnswerGraph, ExportDescription], bytes], import_module(self.module).write)
 
     def count_int8(self, graph: AnswerGraph) -> int | None:
-        """Products by matrices of int8, and look-ups in them; None for a format that has none."""
+        """Return products by matrices of int8, and look-ups in them; None for a format that has none."""
         return len(import_module(self.module).find_products(graph)) if self.is_quantised else None
 
     @property
     def load(self) -> Callable[[bytes, ExportDescription], Runner]:
+        """The function that opens a written file for comparison."""
         return cast(Callable[[bytes, ExportDescription], Runner], import_module(self.module).load)
 
 

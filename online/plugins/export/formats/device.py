@@ -25,6 +25,7 @@ TRACED_TOKENS = 8
 
 
 def write(graph: AnswerGraph, description: ExportDescription) -> bytes:
+    """Write the file. Raises CannotExport if a library is not installed."""
     require_extra("executorch", "executorch")
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import to_edge_transform_and_lower
@@ -40,7 +41,7 @@ def require_extra(name: str, package: str) -> None:
 
 
 def trace(graph: AnswerGraph) -> Any:
-    """The graph as a torch program, for one row, or for one text of any length."""
+    """Return the graph as a torch program, for one row, or for one text of any length."""
     specs = graph.inputs.tensors
     module = GraphModule(read_program(graph.model)).eval()
     shapes = tuple(free_dimensions(spec) for spec in specs)
@@ -48,7 +49,7 @@ def trace(graph: AnswerGraph) -> Any:
 
 
 def example_inputs(specs: Sequence[GraphTensor]) -> tuple[torch.Tensor, ...]:
-    """Inputs to trace with."""
+    """Return inputs to trace with."""
     sizes = {"B": 1, "T": TRACED_TOKENS}
     return tuple(
         torch.ones([sizes[size] if isinstance(size, str) else size for size in spec.shape], dtype=DTYPES[spec.dtype])
@@ -57,7 +58,7 @@ def example_inputs(specs: Sequence[GraphTensor]) -> tuple[torch.Tensor, ...]:
 
 
 def free_dimensions(spec: GraphTensor) -> dict[int, Any]:
-    """The dimensions that differ from call to call: the number of tokens."""
+    """Return the dimensions that differ from call to call: the number of tokens."""
     return {at: torch.export.Dim("T", min=2, max=MAX_TOKENS) for at, size in enumerate(spec.shape) if size == "T"}
 
 
@@ -70,11 +71,12 @@ class LoadedProgram:
     method: Any
 
     def answer(self, row: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Answer one row."""
         return [each.numpy().copy() for each in self.method.execute([torch.from_numpy(each.copy()) for each in row])]
 
 
 def load(data: bytes, description: ExportDescription) -> Runner:
-    """Answers by ExecuTorch's runtime for Python."""
+    """Return answers by ExecuTorch's runtime for Python."""
     from executorch.runtime import Runtime
 
     program = Runtime.get().load_program(data)

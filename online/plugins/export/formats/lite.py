@@ -22,6 +22,7 @@ from online.plugins.export.torch_module import GraphModule, read_program
 
 
 def write(graph: AnswerGraph, description: ExportDescription) -> bytes:
+    """Write the file. Raises CannotExport for texts, or if a library is not installed."""
     if graph.inputs.kind == "text":
         raise CannotExport("the format litert fixes the size of every input, and texts have any number of tokens")
     require_extra("litert", "litert_torch")
@@ -35,7 +36,7 @@ def write(graph: AnswerGraph, description: ExportDescription) -> bytes:
 
 
 def load(data: bytes, description: ExportDescription) -> Runner:
-    """Answers by LiteRT's interpreter."""
+    """Return answers by LiteRT's interpreter."""
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(model_content=data, num_threads=1)

@@ -13,11 +13,12 @@ from online.plugins.export.manifest import METADATA_KEY, ExportDescription
 
 
 def write(graph: AnswerGraph, description: ExportDescription) -> bytes:
+    """Write the file."""
     return serialise(graph.model, description)
 
 
 def serialise(model: onnx.ModelProto, description: ExportDescription) -> bytes:
-    """The bytes of a model with this description; the model itself stays as it is."""
+    """Return the bytes of a model with this description; the model itself stays as it is."""
     described = onnx.ModelProto()
     described.CopyFrom(model)
     helper.set_model_props(described, {METADATA_KEY: description.to_json()})
@@ -25,7 +26,7 @@ def serialise(model: onnx.ModelProto, description: ExportDescription) -> bytes:
 
 
 def load(data: bytes, description: ExportDescription) -> Runner:
-    """Answers by ONNX Runtime, on one thread."""
+    """Return answers by ONNX Runtime, on one thread."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -35,11 +35,12 @@ load = onnx_file.load
 
 
 def write(graph: AnswerGraph, description: ExportDescription) -> bytes:
+    """Write the file with int8 products."""
     return onnx_file.serialise(quantise(graph), description)
 
 
 def quantise(graph: AnswerGraph) -> onnx.ModelProto:
-    """The model with int8 weights."""
+    """Return the model with int8 weights."""
     products = set(find_products(graph))
     nodes = IntegerNodes({each.name: numpy_helper.to_array(each) for each in graph.model.graph.initializer})
     for node in graph.model.graph.node:
@@ -56,7 +57,7 @@ def quantise(graph: AnswerGraph) -> onnx.ModelProto:
 
 
 def find_products(graph: AnswerGraph) -> list[str]:
-    """The nodes that multiply by, or look up in, a large float32 matrix, without those that must stay exact."""
+    """Return the nodes that multiply by, or look up in, a large float32 matrix, without those that must stay exact."""
     matrices = {
         tensor.name
         for tensor in graph.model.graph.initializer
@@ -96,6 +97,7 @@ class IntegerNodes:
         self._rows: dict[str, IntegerRows] = {}  # of tensors that several products may share
 
     def append(self, node: NodeProto) -> None:
+        """Append a node."""
         self.nodes.append(node)
 
     def replace(self, node: NodeProto) -> None:
@@ -106,7 +108,7 @@ class IntegerNodes:
             self._look_up(node.input[0], node.input[1], node.output[0])
 
     def list_constants(self) -> list[TensorProto]:
-        """Those that are used."""
+        """Return those that are used."""
         used = {name for node in self.nodes for name in node.input}
         return [numpy_helper.from_array(values, name) for name, values in self.constants.items() if name in used]
 
@@ -153,7 +155,7 @@ class IntegerNodes:
         return IntegerRows(values, self._add("Add", f"{x}.factors", scales, nothing), column, shape)
 
     def _reduce(self, kind: str, rows: str) -> str:
-        """The least, the largest or the sum of the numbers of each row: [M, D] -> [M]."""
+        """Return the least, the largest or the sum of the numbers of each row: [M, D] -> [M]."""
         return self._add(f"Reduce{kind}", f"{rows}.{kind}", rows, self._integers(1), keepdims=0)
 
     def _look_up(self, table: str, places: str, output: str) -> None:
@@ -163,7 +165,7 @@ class IntegerNodes:
         self._add("Mul", output, self._add("Cast", f"{output}.float", whole, to=TensorProto.FLOAT), factors)
 
     def _store(self, matrix: str, axis: int, largest: int) -> tuple[str, str]:
-        """The names of a matrix in whole numbers, and of its scales. axis: along which numbers share one."""
+        """Return the names of a matrix in whole numbers, and of its scales. axis: along which numbers share one."""
         values, scales = quantise_matrix(self.constants[matrix], axis, largest)
         return self._constant(f"{matrix}.int8", values), self._constant(f"{matrix}.scales", scales)
 

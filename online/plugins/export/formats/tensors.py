@@ -24,6 +24,7 @@ from online.plugins.export.torch_module import GraphModule, GraphOperator, Progr
 
 
 def write(graph: AnswerGraph, description: ExportDescription) -> bytes:
+    """Write the file."""
     program = read_program(graph.model)
     content = {
         "description": describe(description),
@@ -37,12 +38,13 @@ def write(graph: AnswerGraph, description: ExportDescription) -> bytes:
 
 
 def load(data: bytes, description: ExportDescription) -> Runner:
-    """Answers by torch, one step after the other."""
+    """Return answers by torch, one step after the other."""
     program = read_file(data)
     return run_with_torch(GraphModule(program), program)
 
 
 def read_file(data: bytes) -> Program:
+    """Read a file that `write` has written."""
     content = json.loads(read_texts(data)[METADATA_KEY])
     steps = tuple(
         GraphOperator(kind, tuple(inputs), output, attributes) for kind, inputs, output, attributes in content["steps"]

@@ -35,7 +35,7 @@ def build(model: Classifier, graph: ExportGraphBuilder, retired: Collection[str]
 def make_scores(
     graph: ExportGraphBuilder, features: Features, projection: Projection, solved: Tensors, is_ridge: bool
 ) -> tuple[str, str]:
-    """Scores [B, A] of the active classes, and what all of them lack [B, 1]; "" if nothing.
+    """Return scores [B, A] of the active classes, and what all of them lack [B, 1]; "" if nothing.
 
     Those of slda are small differences of large numbers. They need more digits than int8 gives, and in float32 their mean over the
     classes is left out, which is most of each. A ridge head also reads the constant and the random features.
@@ -57,7 +57,7 @@ def make_scores(
 def make_centred_scores(
     graph: ExportGraphBuilder, features: Features, matrix_MA: NDArray[np.float64], bias_A: NDArray[np.float64]
 ) -> tuple[str, str]:
-    """Scores [B, A] less their mean over the classes, in float32, and this mean [B, 1]."""
+    """Return scores [B, A] less their mean over the classes, in float32, and this mean [B, 1]."""
     mean_M1 = matrix_MA.mean(1, keepdims=True)
     scores = graph.exactly(graph.multiply(features.value, "matrix", features.arrange(matrix_MA - mean_M1)))
     common = graph.exactly(graph.multiply(features.value, "mean_column", features.arrange(mean_M1)))

@@ -26,7 +26,7 @@ def build(model: Majority, graph: ExportGraphBuilder, retired: Collection[str]) 
 
 
 def describe_inputs(model: Majority) -> InputSchema:
-    """A row counts, and nothing in it is read."""
+    """Return the inputs of the graph, of which only the number of rows is read."""
     match model.input:
         case "text":
             return InputSchema("text", (ROWS,))

@@ -39,7 +39,7 @@ def build(model: Regressor, graph: ExportGraphBuilder, retired: Collection[str])
 
 
 def solve(graph: ExportGraphBuilder, features: Features, x: str, solved: Tensors) -> tuple[str, str]:
-    """The mean and its standard deviation [B, 1], in quanta, as `Ridge.predict`."""
+    """Return the mean and its standard deviation [B, 1], in quanta, as `Ridge.predict`."""
     count, intercept, noise, _ = solved["scalars"].tolist()
     away = graph.op("Sub", x, graph.constant("mean", features.arrange(solved["mean"]), graph.wide))
     weighted = graph.multiply(away, "weights", features.arrange(solved["weights"])[:, None], graph.wide)
@@ -54,7 +54,7 @@ def solve(graph: ExportGraphBuilder, features: Features, x: str, solved: Tensors
 def follow(
     graph: ExportGraphBuilder, features: Features, x: str, solved: Tensors, mean: str, deviation: str
 ) -> tuple[str, str]:
-    """The same after the correction by the newest examples, as `Correction.apply`."""
+    """Return the same after the correction by the newest examples, as `Correction.apply`."""
     share, intercept, reach = solved["follow_scalars"].tolist()
     products_2P = solved["follow_products"]
     known = len(solved["follow_weights"]) - products_2P.shape[1]
@@ -75,7 +75,7 @@ def follow(
 
 
 def to_number(graph: ExportGraphBuilder, quanta: str, model: Regressor) -> str:
-    """Quanta [B, 1] as numbers [B] on the grid of the targets, as `Regressor._number`."""
+    """Return quanta [B, 1] as numbers [B] on the grid of the targets, as `Regressor._number`."""
     target, bits = model.target, GRID_BITS if model.is_fine else 0
     near = graph.clip(quanta, "farthest", model.farthest)
     steps = graph.op("Mul", near, graph.scalar("grid", 2.0**bits)) if bits else near

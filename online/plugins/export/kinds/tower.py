@@ -49,7 +49,7 @@ def build(model: Tower, graph: ExportGraphBuilder, retired: Collection[str]) -> 
 
 
 def scale_inputs(graph: ExportGraphBuilder, standard: InputScales) -> Features:
-    """What the network reads [B, D], as `Standard.scaled`."""
+    """Return what the network reads [B, D], as `Standard.scaled`."""
     if standard.input == "text":
         features = read_texts(graph)
         scaled = graph.op("Div", features.value, graph.constant("text_deviation", TEXT_DEVIATION, "float32"))
@@ -70,7 +70,7 @@ def scale_inputs(graph: ExportGraphBuilder, standard: InputScales) -> Features:
 
 
 def scale_numbers(graph: ExportGraphBuilder, standard: InputScales, numbers: NDArray[np.intp]) -> str:
-    """Numbers [B, N] of mean 0 and variance 1; 0 where one is missing."""
+    """Return numbers [B, N] of mean 0 and variance 1; 0 where one is missing."""
     x, present = NUMBERS, None
     if standard.input == "table":
         x, present = split_missing(graph, NUMBERS)
@@ -86,7 +86,7 @@ def scale_numbers(graph: ExportGraphBuilder, standard: InputScales, numbers: NDA
 
 
 def run_network(graph: ExportGraphBuilder, features: Features, model: Tower, weights: Weights) -> str:
-    """The representation [B, H]."""
+    """Return the representation [B, H]."""
     network = model.options["network"]
     if network == "mlp":
         assert isinstance(model.layout.network, Mlp)
@@ -99,6 +99,7 @@ def run_network(graph: ExportGraphBuilder, features: Features, model: Tower, wei
 
 
 def run_mlp(graph: ExportGraphBuilder, features: Features, network: Mlp, weights: Weights) -> str:
+    """Append the hidden layers of an MLP."""
     h = features.value
     for layer in range(len(network.hidden)):
         weight, bias, gain, shift = (weights[f"{layer}.{name}"] for name in ("weight", "bias", "gain", "shift"))
@@ -111,12 +112,14 @@ def run_mlp(graph: ExportGraphBuilder, features: Features, network: Mlp, weights
 def normalise(
     graph: ExportGraphBuilder, x: str, name: str, gain: NDArray[np.float32], shift: NDArray[np.float32]
 ) -> str:
+    """Append a layer norm."""
     gain_name = graph.constant(f"{name}.gain", gain, "float32")
     shift_name = graph.constant(f"{name}.shift", shift, "float32")
     return graph.op("LayerNormalization", x, gain_name, shift_name, epsilon=EPSILON)
 
 
 def run_cnn(graph: ExportGraphBuilder, x: str, image: list[int], weights: Weights) -> str:
+    """Append the layers of a CNN."""
     x = graph.op("Reshape", x, graph.constant("shape_of_image", [-1, *image], "int64"))
     for name in ("first", "second"):
         x = run_convolution(graph, x, name, weights)
@@ -129,7 +132,7 @@ def run_cnn(graph: ExportGraphBuilder, x: str, image: list[int], weights: Weight
 
 
 def run_convolution(graph: ExportGraphBuilder, x: str, name: str, weights: Weights) -> str:
-    """A 3x3 convolution, its normalisation in groups, and pooling by 2."""
+    """Return a 3x3 convolution, its normalisation in groups, and pooling by 2."""
     kernel = graph.constant(f"{name}.weight", weights[f"{name}.weight"], "float32")
     bias = graph.constant(f"{name}.bias", weights[f"{name}.bias"], "float32")
     found = graph.op("Conv", x, kernel, bias, kernel_shape=[3, 3], pads=[1, 1, 1, 1])

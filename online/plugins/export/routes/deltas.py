@@ -1,4 +1,4 @@
-"""What changed between two versions, for devices that have one of them (`online.models.exchange.deltas`)."""
+"""Deltas between two versions, for devices that have one of them (`online.models.exchange.deltas`)."""
 
 import asyncio
 from typing import Annotated, Literal
@@ -57,7 +57,7 @@ async def send_delta(
 
 
 async def find_file(caller: Caller, model: ModelRuntime, version: str, format: str) -> VersionFile:
-    """The exported file of a version. Raises what the export of it raises."""
+    """Return the exported file of a version. Raises what the export of it raises."""
     if format == LEARNER:
         check_may_read_sums(caller, model)
         number = await asyncio.to_thread(model.snapshots.labels.resolve, version)

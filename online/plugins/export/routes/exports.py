@@ -87,6 +87,7 @@ async def find_export(caller: Caller, model: ModelRuntime, version: str, format:
 
 
 def number_of(kept: KeptExport) -> str:
+    """Return the version of an export."""
     return str(kept.manifest["version"])
 
 

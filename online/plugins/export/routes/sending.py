@@ -22,7 +22,7 @@ WAITING: dict[int | str, dict[str, Any]] = {
 
 
 def describe_file(description: str = "The file.", media_type: str = BINARY) -> dict[int | str, dict[str, Any]]:
-    """The responses of a route that sends a file, for the OpenAPI document."""
+    """Return the responses of a route that sends a file, for the OpenAPI document."""
     return {
         200: {"content": {media_type: {"schema": SCHEMAS[media_type]}}, "description": description},
         304: {"description": "If-None-Match names what would be sent."},
@@ -37,7 +37,7 @@ def send_file(
     media_type: str = BINARY,
     filename: str | None = None,
 ) -> Response:
-    """The file, or 304. tag: changes with its bytes. filename: for the folder of downloads."""
+    """Return the file, or 304. tag: changes with its bytes. filename: for the folder of downloads."""
     if known := answer_known(request, tag, headers):
         return known
     tagged = tag_headers(tag, headers)
@@ -54,4 +54,5 @@ def answer_known(request: Request, tag: str, headers: Mapping[str, str]) -> Resp
 
 
 def tag_headers(tag: str, headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers with which a client may ask for changes only."""
     return {"ETag": f'"{tag}"', "Cache-Control": CACHE_CONTROL, **headers}

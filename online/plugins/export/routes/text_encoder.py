@@ -70,7 +70,7 @@ def describe_encoder_file(name: str, path: Path) -> EncoderFile:
 
 
 async def find_files(model: ModelRuntime) -> dict[str, Path]:
-    """The files of the model's encoder by their names. Raises Overloaded, and BadInput for a model that reads no texts."""
+    """Return the files of the model's encoder by their names. Raises Overloaded, and BadInput for a model that reads no texts."""
     reads = encoder_options(model.spec.kind, model.spec.options)
     if reads["input"] != "text":
         raise BadInput(f"{model.spec.name} has no text encoder: its input is a {reads['input']}")
@@ -82,6 +82,6 @@ async def find_files(model: ModelRuntime) -> dict[str, Path]:
 
 @lru_cache(maxsize=16)
 def hash_file(path: Path, changed_at_ns: int) -> str:
-    """The sha256 of a file, computed once for each change of it."""
+    """Return the sha256 of a file, computed once for each change of it."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -30,10 +30,12 @@ Message = SharesMessage | ValuesMessage | UnmaskingMessage
 
 
 def choose_values_layout(parameters: CohortParameters, width: int) -> SumLayout:
+    """Return the layout of the values of a cohort."""
     return choose_layout(len(parameters.classes), width, limits_of(parameters))
 
 
 def limits_of(parameters: CohortParameters) -> SumLimits:
+    """Return the limits of a cohort's total."""
     return SumLimits(
         parameters.size * parameters.max_examples,
         parameters.max_class_examples,
@@ -48,16 +50,18 @@ def write_keys(keys: JoinRequest) -> bytes:
 
 
 def read_keys(body: bytes) -> PublicKeys:
+    """Return the public keys of a member."""
     return PublicKeys(body[:KEY_BYTES], body[KEY_BYTES:])
 
 
 def describe_keys(body: bytes) -> JoinRequest:
+    """Return the public keys as their message."""
     keys = read_keys(body)
     return JoinRequest(sealing=encode(keys.sealing), masking=encode(keys.masking))
 
 
 def write_body(message: Message, row: CohortRow, number: int) -> bytes:
-    """The body of a message of a member. Raises BadInput for one that no member sends in its round."""
+    """Return the body of a message of a member. Raises BadInput for one that no member sends in its round."""
     if isinstance(message, SharesMessage):
         return write_shares(message, row.member_count, number)
     if isinstance(message, ValuesMessage):
@@ -85,21 +89,24 @@ def write_shares(message: SharesMessage, member_count: int, number: int) -> byte
 
 
 def place_of_share(number: int) -> slice:
-    """Where a body holds what is sealed for a member."""
+    """Return where a body holds what is sealed for a member."""
     start = KEY_BYTES + (number - 1) * SEALED_BYTES
     return slice(start, start + SEALED_BYTES)
 
 
 def read_unmasking(body: bytes) -> Unmasking:
+    """Return the shares that a member revealed."""
     message = UnmaskingMessage.model_validate_json(body)
     return Unmasking(decode_each(message.masking_keys), decode_each(message.seeds))
 
 
 def decode_each(texts: Mapping[int, str]) -> dict[int, bytes]:
+    """Decode base64 values."""
     return {number: decode(text) for number, text in texts.items()}
 
 
 def encode(data: bytes) -> str:
+    """Encode bytes as base64."""
     return b64encode(data).decode()
 
 

@@ -150,7 +150,7 @@ class Cohorts:
         return await self.load(row.id)
 
     async def load(self, id: str) -> CohortAnswer:
-        """How far a cohort is, after it was moved on. Raises NotFound."""
+        """Return how far a cohort is, after it was moved on. Raises NotFound."""
 
         def count_members(connection: Connection, row: CohortRow) -> int:
             return row.member_count or count_messages(connection, self.name, id, "joining")
@@ -172,7 +172,7 @@ class Cohorts:
         )
 
     async def _look(self, id: str, query: Callable[[Connection, CohortRow], T]) -> tuple[CohortRow, T]:
-        """A cohort, moved on, and what a query finds about it. It writes only if a round is over. Raises NotFound.
+        """Return a cohort, moved on, and what a query finds about it. It writes only if a round is over. Raises NotFound.
 
         A thousand members ask again and again, so this reads no bodies beside those that the query reads.
         """
@@ -226,7 +226,7 @@ class Cohorts:
         return Membership(number=number, token=token, context=encode(context_of(id)))
 
     async def load_member(self, id: str, number: int, token: str) -> MemberAnswer:
-        """What a member needs for the present round. Raises NotFound, also for a wrong token."""
+        """Return what a member needs for the present round. Raises NotFound, also for a wrong token."""
 
         def describe(connection: Connection, row: CohortRow) -> MemberAnswer:
             if row.state not in ENDED:
@@ -236,7 +236,7 @@ class Cohorts:
         return (await self._look(id, describe))[1]
 
     def _describe(self, connection: Connection, row: CohortRow, number: int) -> MemberAnswer:
-        """A member that has sent its message of the present round needs nothing but the state."""
+        """Return a member that has sent its message of the present round needs nothing but the state."""
         answer, cohort = describe_member(row), (connection, self.name, row.id)
         if row.state not in ("sharing", "masking", "unmasking") or has_sent(*cohort, number, row.state):
             return answer
@@ -296,7 +296,7 @@ class Cohorts:
         return row
 
     def _lock(self, connection: Connection, id: str) -> CohortRow:
-        """The cohort, moved on. Until the transaction ends nobody else changes it. Raises NotFound."""
+        """Return the cohort, moved on. Until the transaction ends nobody else changes it. Raises NotFound."""
         row = self._find(connection, id, lock=True)
         return advance(connection, row, self.clock(), self._least(CohortParameters.model_validate_json(row.parameters)))
 
@@ -324,7 +324,7 @@ class Cohorts:
             await self._recover_and_submit(claimed)
 
     async def _claim(self, id: str) -> CohortRow | None:
-        """The cohort, if this process is to add it up."""
+        """Return the cohort, if this process is to add it up."""
         row: CohortRow = await self.transactions.read(lambda connection: self._find(connection, id))
         if row.state != "adding" or self.clock() < datetime.fromisoformat(row.deadline):
             return None
@@ -370,7 +370,7 @@ def check_installed() -> None:
 
 
 def time_to_add(member_count: int) -> timedelta:
-    """The time that a process has for the total before another one begins as well."""
+    """Return the time that a process has for the total before another one begins as well."""
     return timedelta(seconds=60 + member_count)
 
 
@@ -393,6 +393,7 @@ def check_classes(classes: Sequence[str], max_chars: int) -> None:
 
 
 def create_classifier(options: Options) -> Classifier:
+    """Create the classifier whose sums are added."""
     model = create("classifier", options)
     own = model.model if isinstance(model, RetirableModel) else model
     assert isinstance(own, Classifier), "other kinds take no sums"
@@ -419,12 +420,13 @@ def check_new_keys(own: bytes, others: Collection[bytes]) -> None:
 
 
 def split_keys(body: bytes) -> set[bytes]:
+    """Return both public keys of a member."""
     keys = read_keys(body)
     return {keys.sealing, keys.masking}
 
 
 def describe_member(row: CohortRow) -> MemberAnswer:
-    """The part of the answer that is the same for all members, in every round."""
+    """Return the part of the answer that is the same for all members, in every round."""
     threshold = choose_threshold(row.member_count) if row.member_count else None
     return MemberAnswer(
         state=cast(CohortStateName, row.state), deadline=row.deadline, threshold=threshold, reason=row.reason

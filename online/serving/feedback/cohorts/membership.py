@@ -1,4 +1,4 @@
-"""Who is a member of a cohort. Names are not kept, only hashes of them, each of which is of one cohort alone."""
+"""The members of a cohort. Names are not kept, only hashes of them, each of which is of one cohort alone."""
 
 import hashlib
 
@@ -8,10 +8,12 @@ from online.store.cohorts import ENDED, change_cohort, is_member, list_open, loa
 
 
 def hash_token(token: str) -> str:
+    """Return the hash of a token."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def hash_holder(model: str, cohort: str, holder: str) -> str:
+    """Return a hash of a holder that is of one cohort only."""
     return hash_token(f"{model}/{cohort}/{holder}")
 
 

@@ -23,7 +23,7 @@ WHAT = {"joining": "members joined", "sharing": "members sent shares", "masking"
 
 
 def is_due(row: CohortRow, now: datetime) -> bool:
-    """Whether the time of the present round is up."""
+    """Return whether the time of the present round is up."""
     return row.state in ROUNDS and now >= datetime.fromisoformat(row.deadline)
 
 
@@ -38,7 +38,7 @@ def advance(connection: Connection, row: CohortRow, now: datetime, least: int) -
 
 
 def end_round(connection: Connection, row: CohortRow, now: datetime, least: int) -> Mapping[str, Any] | None:
-    """What changes because the present round is over; None while it is not."""
+    """Return what changes because the present round is over; None while it is not."""
     if row.state not in ROUNDS:
         return None
     parameters = CohortParameters.model_validate_json(row.parameters)
@@ -58,6 +58,6 @@ def end_round(connection: Connection, row: CohortRow, now: datetime, least: int)
 
 
 def count_needed(row: CohortRow, least: int) -> int:
-    """The members that the present round needs. Until values came, it decides whose sums are in the total."""
+    """Return the members that the present round needs. Until values came, it decides whose sums are in the total."""
     threshold = choose_threshold(row.member_count) if row.member_count else 2
     return threshold if row.state == "unmasking" else max(least, threshold)

@@ -28,16 +28,17 @@ Rounds = Mapping[str, Mapping[int, bytes]]  # round -> number of the member -> b
 
 
 def context_of(id: str) -> bytes:
+    """Return the name of a cohort's group."""
     return b"online cohort " + id.encode()
 
 
 def id_of_feedback(id: str) -> str:
-    """The id of the feedback that the sum of a cohort becomes. No client can choose it: theirs have no '#'."""
+    """Return the id of the feedback that the sum of a cohort becomes. No client can choose it: theirs have no '#'."""
     return f"cohort#{id}"
 
 
 def load_rounds(connection: Connection, row: CohortRow) -> Rounds:
-    """All that `recover` reads: of the shares, which their receivers have opened, only the commitments."""
+    """Return all that `recover` reads: of the shares, which their receivers have opened, only the commitments."""
     return {
         round: load_bodies(connection, row.model, row.id, round, COMMITMENT if round == "sharing" else None)
         for round in ("joining", "sharing", "masking", "unmasking")
@@ -45,7 +46,7 @@ def load_rounds(connection: Connection, row: CohortRow) -> Rounds:
 
 
 def recover(row: CohortRow, parameters: CohortParameters, messages: Rounds) -> NDArray[np.int64]:
-    """The sum of the survivors' values. Raises AggregationFailed."""
+    """Return the sum of the survivors' values. Raises AggregationFailed."""
     from online.secure_aggregation.server import recover_sum
 
     layout = choose_values_layout(parameters, row.width)
@@ -59,7 +60,7 @@ def recover(row: CohortRow, parameters: CohortParameters, messages: Rounds) -> N
 
 
 def write_total(row: CohortRow, parameters: CohortParameters, total_L: NDArray[np.int64]) -> bytes:
-    """The file of the sums of a cohort, of the features on which its members agreed. Raises AggregationFailed."""
+    """Return the file of the sums of a cohort, of the features on which its members agreed. Raises AggregationFailed."""
     tensors = unflatten_sums(total_L, len(parameters.classes), row.width)
     check_limits(tensors, limits_of(parameters))
     return write_sums(ExactStatistics.from_tensors(parameters.classes, tensors), json.loads(row.features))

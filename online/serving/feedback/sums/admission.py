@@ -1,4 +1,4 @@
-"""Whether a caller may send sums: all of them are learned at once, or none.
+"""Admits sums of a caller: all of them are learned at once, or none.
 
 it is a visitor, or lacks the scope teach  --> Forbidden: a visitor with a new cookie would have a new limit
 its feedback is set apart                  --> Forbidden: nobody could see in sums what to decide about

@@ -76,7 +76,7 @@ def check_file(
 
 
 def prepare_sums(data: bytes, contribution: Contribution, id: str, user: str | None, is_id_chosen: bool) -> NewFeedback:
-    """An item of feedback whose content names the file, so that another file under the same id is a conflict."""
+    """Return an item of feedback whose content names the file, so that another file under the same id is a conflict."""
     content = {"id": id, "sums_sha256": hashlib.sha256(data).hexdigest(), "example_count": contribution.count}
     content |= {} if user is None else {"user": user}
     write = partial(json.dumps, separators=(",", ":"))
