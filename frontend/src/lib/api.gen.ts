@@ -2027,12 +2027,18 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** AlertTestAnswer */
+        /**
+         * AlertTestAnswer
+         * @description The results of a test of all webhooks.
+         */
         AlertTestAnswer: {
             /** Endpoints */
             endpoints: components["schemas"]["TestedEndpoint"][];
         };
-        /** AlertsAnswer */
+        /**
+         * AlertsAnswer
+         * @description The alerts of a model and of the service, and how their delivery goes.
+         */
         AlertsAnswer: {
             /** Endpoints */
             endpoints: components["schemas"]["EndpointState"][];
@@ -2049,14 +2055,20 @@ export interface components {
              */
             alerts: components["schemas"]["SentAlert"][];
         };
-        /** AssignAnswer */
+        /**
+         * AssignAnswer
+         * @description Items that were assigned.
+         */
         AssignAnswer: {
             /** Ids */
             ids: string[];
             /** Assignee */
             assignee: string | null;
         };
-        /** CancelledReport */
+        /**
+         * CancelledReport
+         * @description The result of cancelling a report.
+         */
         CancelledReport: {
             /**
              * Cancelled
@@ -2109,7 +2121,10 @@ export interface components {
              */
             better: boolean | null;
         };
-        /** ChatAnswer */
+        /**
+         * ChatAnswer
+         * @description A chat completion.
+         */
         ChatAnswer: {
             /**
              * Id
@@ -2139,7 +2154,10 @@ export interface components {
              */
             feedback_url?: string | null;
         };
-        /** ChatChoice */
+        /**
+         * ChatChoice
+         * @description The only choice of a completion.
+         */
         ChatChoice: {
             /** Index */
             index: number;
@@ -2157,7 +2175,10 @@ export interface components {
         ChatError: {
             error: components["schemas"]["ChatErrorText"];
         };
-        /** ChatErrorText */
+        /**
+         * ChatErrorText
+         * @description An error in OpenAI's shape.
+         */
         ChatErrorText: {
             /** Message */
             message: string;
@@ -2168,7 +2189,10 @@ export interface components {
             /** Code */
             code: string | null;
         };
-        /** ChatReply */
+        /**
+         * ChatReply
+         * @description The message that answers.
+         */
         ChatReply: {
             /**
              * Role
@@ -2190,7 +2214,10 @@ export interface components {
             /** Total Tokens */
             total_tokens: number;
         };
-        /** ClassState */
+        /**
+         * ClassState
+         * @description A class, and whether it is predicted.
+         */
         ClassState: {
             /**
              * Label
@@ -2213,7 +2240,10 @@ export interface components {
              */
             refusal: string | null;
         };
-        /** ClassesAnswer */
+        /**
+         * ClassesAnswer
+         * @description The classes of a model.
+         */
         ClassesAnswer: {
             /** Classes */
             classes: components["schemas"]["ClassState"][];
@@ -2224,7 +2254,10 @@ export interface components {
              */
             labels: components["schemas"]["ClassState"][];
         };
-        /** ClassifierPrediction */
+        /**
+         * ClassifierPrediction
+         * @description The answer of a classifier.
+         */
         ClassifierPrediction: {
             /** Label */
             label: string | null;
@@ -2362,7 +2395,10 @@ export interface components {
             /** Columns */
             columns: components["schemas"]["RecognisedColumn"][];
         };
-        /** ConversationAnswer */
+        /**
+         * ConversationAnswer
+         * @description A conversation with all its turns.
+         */
         ConversationAnswer: {
             /** Id */
             id: string;
@@ -2401,7 +2437,10 @@ export interface components {
              */
             said: components["schemas"]["Turn"][];
         };
-        /** ConversationSummary */
+        /**
+         * ConversationSummary
+         * @description A conversation, without its turns.
+         */
         ConversationSummary: {
             /** Id */
             id: string;
@@ -2435,7 +2474,10 @@ export interface components {
              */
             shared_at: string | null;
         };
-        /** ConversationsAnswer */
+        /**
+         * ConversationsAnswer
+         * @description A page of conversations.
+         */
         ConversationsAnswer: {
             /**
              * Conversations
@@ -2448,7 +2490,10 @@ export interface components {
              */
             next: string | null;
         };
-        /** CreatedKey */
+        /**
+         * CreatedKey
+         * @description A new key, with its secret.
+         */
         CreatedKey: {
             /** Id */
             id: string;
@@ -2573,7 +2618,10 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /** DecideAnswer */
+        /**
+         * DecideAnswer
+         * @description A decision that was carried out.
+         */
         DecideAnswer: {
             /**
              * Decision
@@ -2595,14 +2643,20 @@ export interface components {
             /** Skipped */
             skipped: components["schemas"]["SkippedItem"][];
         };
-        /** DeletedConversation */
+        /**
+         * DeletedConversation
+         * @description A conversation that was deleted.
+         */
         DeletedConversation: {
             /** Id */
             id: string;
             /** Turns */
             turns: number;
         };
-        /** DeletedReplay */
+        /**
+         * DeletedReplay
+         * @description A replay that was deleted.
+         */
         DeletedReplay: {
             /** Id */
             id: string;
@@ -2650,7 +2704,10 @@ export interface components {
              */
             cores?: number | null;
         };
-        /** DevicesAnswer */
+        /**
+         * DevicesAnswer
+         * @description The devices of a service.
+         */
         DevicesAnswer: {
             /**
              * Has Accelerator
@@ -2714,7 +2771,10 @@ export interface components {
             /** Noted At */
             noted_at: string;
         };
-        /** DriftAnswer */
+        /**
+         * DriftAnswer
+         * @description The drift alarms of a model.
+         */
         DriftAnswer: {
             /** Drift */
             drift: components["schemas"]["DriftAlarm"][];
@@ -2757,7 +2817,10 @@ export interface components {
              */
             version_before: string | null;
         };
-        /** EncoderFile */
+        /**
+         * EncoderFile
+         * @description A file of the text encoder.
+         */
         EncoderFile: {
             /**
              * Name
@@ -2900,7 +2963,10 @@ export interface components {
                 [key: string]: unknown;
             } | null;
         };
-        /** ErrorAnswer */
+        /**
+         * ErrorAnswer
+         * @description An error: a sentence, and for some a cause that programs can read.
+         */
         ErrorAnswer: {
             /** Error */
             error: string;
@@ -2927,7 +2993,10 @@ export interface components {
             /** @description Where a log is refused: why, for programs. */
             cause?: components["schemas"]["Cause"] | null;
         };
-        /** ExamplesAnswer */
+        /**
+         * ExamplesAnswer
+         * @description A user's examples by class.
+         */
         ExamplesAnswer: {
             /**
              * Classes
@@ -2945,7 +3014,10 @@ export interface components {
              */
             rejected: components["schemas"]["RejectedExample"][];
         };
-        /** Explanation */
+        /**
+         * Explanation
+         * @description The explanation of a reply.
+         */
         Explanation: {
             /**
              * Model Version
@@ -3092,12 +3164,18 @@ export interface components {
              */
             accuracy: number | null;
         };
-        /** FeedbackAnswer */
+        /**
+         * FeedbackAnswer
+         * @description The receipts, in the order of the items.
+         */
         FeedbackAnswer: {
             /** Receipts */
             receipts: components["schemas"]["Receipt"][];
         };
-        /** FeedbackOutcome */
+        /**
+         * FeedbackOutcome
+         * @description The outcome of one feedback.
+         */
         FeedbackOutcome: {
             /** Id */
             id: string;
@@ -3153,7 +3231,10 @@ export interface components {
              */
             offset: number;
         };
-        /** FreezeState */
+        /**
+         * FreezeState
+         * @description Why and since when nothing is learned.
+         */
         FreezeState: {
             /** Since */
             since: string;
@@ -3162,7 +3243,10 @@ export interface components {
             /** @description The same for programs; null for the words of an operator. */
             cause?: components["schemas"]["Cause"] | null;
         };
-        /** GivenAnswer */
+        /**
+         * GivenAnswer
+         * @description The answer of a version.
+         */
         GivenAnswer: {
             /**
              * Choice
@@ -3243,7 +3327,10 @@ export interface components {
             /** Counted Until */
             counted_until: number;
         };
-        /** HealthReason */
+        /**
+         * HealthReason
+         * @description A reason for a verdict.
+         */
         HealthReason: {
             /**
              * Code
@@ -3266,7 +3353,10 @@ export interface components {
                 [key: string]: number | string | null;
             };
         };
-        /** HeldAnswer */
+        /**
+         * HeldAnswer
+         * @description Held feedback that waits for a decision.
+         */
         HeldAnswer: {
             /** Held */
             held: components["schemas"]["HeldItem"][];
@@ -3357,7 +3447,10 @@ export interface components {
             /** Seen At */
             seen_at: string;
         };
-        /** HoldersAnswer */
+        /**
+         * HoldersAnswer
+         * @description Callers of a model, with their standing.
+         */
         HoldersAnswer: {
             /**
              * Callers
@@ -3372,7 +3465,10 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /** ImportAnswer */
+        /**
+         * ImportAnswer
+         * @description The result of an import, or of its preview.
+         */
         ImportAnswer: {
             /** Lines */
             lines: components["schemas"]["ImportedLine"][];
@@ -3453,7 +3549,10 @@ export interface components {
              */
             example_count: number;
         };
-        /** InboxAnswer */
+        /**
+         * InboxAnswer
+         * @description The inbox: groups of open items, or decisions.
+         */
         InboxAnswer: {
             /** Groups */
             groups: components["schemas"]["InboxGroup"][];
@@ -3480,7 +3579,10 @@ export interface components {
              */
             assignees: string[];
         };
-        /** InboxCount */
+        /**
+         * InboxCount
+         * @description How much is open in an inbox.
+         */
         InboxCount: {
             /** Groups */
             groups: number;
@@ -3623,7 +3725,10 @@ export interface components {
             /** Assignee */
             assignee?: string | null;
         };
-        /** InboxQuestion */
+        /**
+         * InboxQuestion
+         * @description A question and how many items of the group are about it.
+         */
         InboxQuestion: {
             /** Text */
             text: string;
@@ -3648,7 +3753,10 @@ export interface components {
              */
             status: "accepted" | "retracted" | "ignored" | "waiting";
         };
-        /** JobStatus */
+        /**
+         * JobStatus
+         * @description A job and its progress.
+         */
         JobStatus: {
             /**
              * Input
@@ -3735,12 +3843,18 @@ export interface components {
              */
             error?: string | null;
         };
-        /** JobsAnswer */
+        /**
+         * JobsAnswer
+         * @description The jobs of a model.
+         */
         JobsAnswer: {
             /** Jobs */
             jobs: components["schemas"]["JobStatus"][];
         };
-        /** JoinRequest */
+        /**
+         * JoinRequest
+         * @description The public keys of a client that joins.
+         */
         JoinRequest: {
             /**
              * Sealing
@@ -3754,7 +3868,10 @@ export interface components {
             masking: string;
         };
         JsonValue: unknown;
-        /** JudgedAnswer */
+        /**
+         * JudgedAnswer
+         * @description The number of judged answers up to each offset.
+         */
         JudgedAnswer: {
             /**
              * Judged
@@ -3762,7 +3879,10 @@ export interface components {
              */
             judged: (number | null)[];
         };
-        /** KeyInfo */
+        /**
+         * KeyInfo
+         * @description What is known of a key, without its secret.
+         */
         KeyInfo: {
             /** Id */
             id: string;
@@ -3784,7 +3904,10 @@ export interface components {
             /** Revoked At */
             revoked_at: string | null;
         };
-        /** KeysAnswer */
+        /**
+         * KeysAnswer
+         * @description The keys that are in force.
+         */
         KeysAnswer: {
             /** Keys */
             keys: components["schemas"]["KeyInfo"][];
@@ -3854,7 +3977,10 @@ export interface components {
             /** Reason */
             reason?: string | null;
         };
-        /** Membership */
+        /**
+         * Membership
+         * @description The membership of a client in a cohort.
+         */
         Membership: {
             /**
              * Number
@@ -3911,7 +4037,10 @@ export interface components {
              */
             at: string;
         };
-        /** ModelCard */
+        /**
+         * ModelCard
+         * @description A model, with the fields that OpenAI's clients read.
+         */
         ModelCard: {
             /** Id */
             id: string;
@@ -3981,7 +4110,10 @@ export interface components {
              */
             device: string;
         };
-        /** ModelsAnswer */
+        /**
+         * ModelsAnswer
+         * @description The models that the caller may use.
+         */
         ModelsAnswer: {
             /**
              * Object
@@ -4010,7 +4142,10 @@ export interface components {
              */
             choice: string | null;
         };
-        /** PredictAnswer */
+        /**
+         * PredictAnswer
+         * @description The answers to all instances, by one version.
+         */
         PredictAnswer: {
             /** Predictions */
             predictions: (components["schemas"]["RankerPrediction"] | components["schemas"]["ClassifierPrediction"] | components["schemas"]["RegressorPrediction"])[];
@@ -4061,12 +4196,18 @@ export interface components {
             /** Outcome */
             outcome: ("learned" | "dropped") | null;
         };
-        /** QuarantinesAnswer */
+        /**
+         * QuarantinesAnswer
+         * @description The quarantines of a model.
+         */
         QuarantinesAnswer: {
             /** Quarantines */
             quarantines: components["schemas"]["QuarantineDetails"][];
         };
-        /** RankedReply */
+        /**
+         * RankedReply
+         * @description A candidate and its score.
+         */
         RankedReply: {
             /** Id */
             id: string;
@@ -4075,7 +4216,10 @@ export interface components {
             /** Score */
             score: number;
         };
-        /** RankerPrediction */
+        /**
+         * RankerPrediction
+         * @description The answer of a ranker.
+         */
         RankerPrediction: {
             reply: components["schemas"]["ReplyRef"] | null;
             /** Score */
@@ -4136,7 +4280,10 @@ export interface components {
              */
             offset: number;
         };
-        /** Receipt */
+        /**
+         * Receipt
+         * @description The receipt of feedback that is stored.
+         */
         Receipt: {
             /** Id */
             id: string;
@@ -4148,7 +4295,10 @@ export interface components {
              */
             status: "accepted" | "learned" | "refused" | "retracted" | "quarantined" | "held" | "rejected";
         };
-        /** RecognisedColumn */
+        /**
+         * RecognisedColumn
+         * @description A column of an uploaded table.
+         */
         RecognisedColumn: {
             /** Name */
             name: string;
@@ -4175,7 +4325,10 @@ export interface components {
              */
             reads: string;
         };
-        /** RefusedAnswer */
+        /**
+         * RefusedAnswer
+         * @description Feedback that a model could not learn.
+         */
         RefusedAnswer: {
             /**
              * Count
@@ -4290,7 +4443,10 @@ export interface components {
             /** Created At */
             created_at: string;
         };
-        /** ReplayStatus */
+        /**
+         * ReplayStatus
+         * @description An uploaded log and its replay.
+         */
         ReplayStatus: {
             /** Id */
             id: string;
@@ -4325,7 +4481,10 @@ export interface components {
             /** @description What its report found, once it is done. */
             finding: components["schemas"]["Finding"] | null;
         };
-        /** ReplaysAnswer */
+        /**
+         * ReplaysAnswer
+         * @description The uploaded logs of a service.
+         */
         ReplaysAnswer: {
             /** Replays */
             replays: components["schemas"]["ReplayStatus"][];
@@ -4340,7 +4499,10 @@ export interface components {
              */
             max_bytes: number;
         };
-        /** RepliesAnswer */
+        /**
+         * RepliesAnswer
+         * @description A page of the repertoire.
+         */
         RepliesAnswer: {
             /** Replies */
             replies: components["schemas"]["ReplySummary"][];
@@ -4373,7 +4535,10 @@ export interface components {
              */
             never_right: number;
         };
-        /** ReplyDetails */
+        /**
+         * ReplyDetails
+         * @description A reply with its examples and the feedback about it.
+         */
         ReplyDetails: {
             /** Id */
             id: string;
@@ -4406,7 +4571,10 @@ export interface components {
              */
             taught: components["schemas"]["ReplyFeedback"][];
         };
-        /** ReplyExample */
+        /**
+         * ReplyExample
+         * @description An example question of a reply.
+         */
         ReplyExample: {
             /** Text */
             text: string;
@@ -4434,7 +4602,10 @@ export interface components {
             /** Right */
             right: boolean;
         };
-        /** ReplyRef */
+        /**
+         * ReplyRef
+         * @description A reply, with the text that it has now.
+         */
         ReplyRef: {
             /** Id */
             id: string;
@@ -4473,7 +4644,10 @@ export interface components {
              */
             moved: number;
         };
-        /** ReplyState */
+        /**
+         * ReplyState
+         * @description A reply of the repertoire.
+         */
         ReplyState: {
             /** Id */
             id: string;
@@ -4484,7 +4658,10 @@ export interface components {
             /** Offset */
             offset: number;
         };
-        /** ReplySummary */
+        /**
+         * ReplySummary
+         * @description A reply with the number of its examples.
+         */
         ReplySummary: {
             /** Id */
             id: string;
@@ -4515,7 +4692,10 @@ export interface components {
              */
             examples: number;
         };
-        /** ReportEntry */
+        /**
+         * ReportEntry
+         * @description A report that was made earlier.
+         */
         ReportEntry: {
             /**
              * Until
@@ -4527,7 +4707,10 @@ export interface components {
             /** @description null: the page is gone. */
             finding: components["schemas"]["Finding"] | null;
         };
-        /** ReportProgress */
+        /**
+         * ReportProgress
+         * @description The progress of a report or a replay.
+         */
         ReportProgress: {
             /**
              * What
@@ -4595,7 +4778,10 @@ export interface components {
              */
             reports: components["schemas"]["ReportEntry"][];
         };
-        /** RollBackDetails */
+        /**
+         * RollBackDetails
+         * @description The last roll back, and the judgements since.
+         */
         RollBackDetails: {
             /**
              * Version
@@ -4610,14 +4796,20 @@ export interface components {
             /** @description The judgements since, of the newest thousand, of that version and later ones. Null: none. */
             judged: components["schemas"]["RatedStretch"] | null;
         };
-        /** RollbackAnswer */
+        /**
+         * RollbackAnswer
+         * @description The version that is live after a roll back.
+         */
         RollbackAnswer: {
             /** Version */
             version: string;
             /** Learned Until */
             learned_until: number;
         };
-        /** SentAlert */
+        /**
+         * SentAlert
+         * @description An alert that was sent, or is being sent.
+         */
         SentAlert: {
             /** Id */
             id: string;
@@ -4697,7 +4889,10 @@ export interface components {
             /** Live Right */
             live_right: number;
         };
-        /** ShareAnswer */
+        /**
+         * ShareAnswer
+         * @description The id under which a conversation is shared.
+         */
         ShareAnswer: {
             /** Share Id */
             share_id: string;
@@ -4738,7 +4933,10 @@ export interface components {
              */
             line: number | null;
         };
-        /** SharedTurn */
+        /**
+         * SharedTurn
+         * @description A turn as it is shared.
+         */
         SharedTurn: {
             /**
              * Question
@@ -4765,7 +4963,10 @@ export interface components {
              */
             reason?: "gone";
         };
-        /** Tally */
+        /**
+         * Tally
+         * @description How often answers were right; of numbers, their errors.
+         */
         Tally: {
             /**
              * Judged
@@ -4840,7 +5041,10 @@ export interface components {
             /** Given At */
             given_at: string;
         };
-        /** TensorDetails */
+        /**
+         * TensorDetails
+         * @description One input or output of an exported file.
+         */
         TensorDetails: {
             /** Name */
             name: string;
@@ -4857,7 +5061,10 @@ export interface components {
             /** Meaning */
             meaning: string;
         };
-        /** TestedEndpoint */
+        /**
+         * TestedEndpoint
+         * @description The result of a test of one webhook.
+         */
         TestedEndpoint: {
             /** Endpoint */
             endpoint: string;
@@ -4922,7 +5129,10 @@ export interface components {
             /** Asked At */
             asked_at: string;
         };
-        /** TopQuestionsAnswer */
+        /**
+         * TopQuestionsAnswer
+         * @description The questions that are asked most.
+         */
         TopQuestionsAnswer: {
             /** Since */
             since: string;
@@ -4948,7 +5158,10 @@ export interface components {
              */
             reason: string | null;
         };
-        /** Turn */
+        /**
+         * Turn
+         * @description A question and its reply, at its place in the conversation.
+         */
         Turn: {
             /** Prediction Id */
             prediction_id: string;
@@ -5009,7 +5222,10 @@ export interface components {
              */
             note?: string | null;
         };
-        /** UnansweredAnswer */
+        /**
+         * UnansweredAnswer
+         * @description Unanswered questions by meaning.
+         */
         UnansweredAnswer: {
             /** Clusters */
             clusters: components["schemas"]["UnansweredCluster"][];
@@ -5034,7 +5250,10 @@ export interface components {
              */
             suggestions: number;
         };
-        /** UnansweredQuestion */
+        /**
+         * UnansweredQuestion
+         * @description A question that got no reply.
+         */
         UnansweredQuestion: {
             /** Text */
             text: string;
@@ -5046,7 +5265,10 @@ export interface components {
             /** Asked At */
             asked_at: string;
         };
-        /** UndoAnswer */
+        /**
+         * UndoAnswer
+         * @description A decision that was undone.
+         */
         UndoAnswer: {
             /** Decision */
             decision: string;
@@ -5113,7 +5335,10 @@ export interface components {
              */
             answered_alone_share: number | null;
         };
-        /** UsageAnswer */
+        /**
+         * UsageAnswer
+         * @description Usage over calendar time.
+         */
         UsageAnswer: {
             /** Since */
             since: string;
@@ -5246,7 +5471,10 @@ export interface components {
              */
             changes: components["schemas"]["ChangedAnswer"][];
         };
-        /** VersionDetails */
+        /**
+         * VersionDetails
+         * @description A version of a model.
+         */
         VersionDetails: {
             /** Version */
             version: string;
@@ -5282,7 +5510,10 @@ export interface components {
              */
             state: "START" | "LOADING" | "AVAILABLE" | "END";
         };
-        /** VersionLabel */
+        /**
+         * VersionLabel
+         * @description A label and its version.
+         */
         VersionLabel: {
             /** Label */
             label: string;
@@ -5294,7 +5525,10 @@ export interface components {
              */
             percent: number;
         };
-        /** VersionsAnswer */
+        /**
+         * VersionsAnswer
+         * @description A page of the versions, and the live one.
+         */
         VersionsAnswer: {
             /** Versions */
             versions: components["schemas"]["VersionDetails"][];
@@ -5445,7 +5679,10 @@ export interface components {
              */
             comment?: string | null;
         };
-        /** FeedbackRequest */
+        /**
+         * FeedbackRequest
+         * @description Feedback to give; all of it is accepted, or none.
+         */
         FeedbackRequest: {
             /** Feedback */
             feedback: components["schemas"]["FeedbackItem"][];
@@ -5542,7 +5779,10 @@ export interface components {
              */
             pinned?: boolean | null;
         };
-        /** ShareRequest */
+        /**
+         * ShareRequest
+         * @description How much of a conversation is shared.
+         */
         ShareRequest: {
             /**
              * Until
@@ -5551,7 +5791,10 @@ export interface components {
              */
             until?: string | null;
         };
-        /** RollbackRequest */
+        /**
+         * RollbackRequest
+         * @description Which version to go back to.
+         */
         RollbackRequest: {
             /**
              * Version
@@ -5572,7 +5815,10 @@ export interface components {
              */
             reason?: string;
         };
-        /** LabelRequest */
+        /**
+         * LabelRequest
+         * @description Which version a label names.
+         */
         LabelRequest: {
             /**
              * Version
@@ -5586,7 +5832,10 @@ export interface components {
              */
             percent?: number;
         };
-        /** FreezeRequest */
+        /**
+         * FreezeRequest
+         * @description Why learning is to stop.
+         */
         FreezeRequest: {
             /**
              * Reason
@@ -5594,7 +5843,10 @@ export interface components {
              */
             reason?: string;
         };
-        /** EndQuarantine */
+        /**
+         * EndQuarantine
+         * @description How a quarantine ends.
+         */
         EndQuarantine: {
             /**
              * Outcome
@@ -5649,12 +5901,18 @@ export interface components {
              */
             reason?: string | null;
         };
-        /** UndoRequest */
+        /**
+         * UndoRequest
+         * @description Which decision to undo.
+         */
         UndoRequest: {
             /** Decision */
             decision: string;
         };
-        /** AssignRequest */
+        /**
+         * AssignRequest
+         * @description Who looks after items.
+         */
         AssignRequest: {
             /**
              * Ids
@@ -5684,7 +5942,10 @@ export interface components {
              */
             id?: string | null;
         };
-        /** SharesMessage */
+        /**
+         * SharesMessage
+         * @description The sealed shares of a member's secrets, by recipient.
+         */
         SharesMessage: {
             /** Sealed */
             sealed: {
@@ -5693,12 +5954,18 @@ export interface components {
             /** Commitment */
             commitment: string;
         };
-        /** ValuesMessage */
+        /**
+         * ValuesMessage
+         * @description The masked values of a member.
+         */
         ValuesMessage: {
             /** Packed */
             packed: string;
         };
-        /** UnmaskingMessage */
+        /**
+         * UnmaskingMessage
+         * @description The shares that a member reveals.
+         */
         UnmaskingMessage: {
             /** Masking Keys */
             masking_keys: {
@@ -5709,7 +5976,10 @@ export interface components {
                 [key: string]: string;
             };
         };
-        /** SignInRequest */
+        /**
+         * SignInRequest
+         * @description A key, for a session of the page.
+         */
         SignInRequest: {
             /**
              * Key
@@ -5717,7 +5987,10 @@ export interface components {
              */
             key: string;
         };
-        /** NewKeyRequest */
+        /**
+         * NewKeyRequest
+         * @description A key to create.
+         */
         NewKeyRequest: {
             /** Name */
             name: string;
@@ -5736,7 +6009,10 @@ export interface components {
              */
             expires_days?: number | null;
         };
-        /** RotateKeyRequest */
+        /**
+         * RotateKeyRequest
+         * @description How a key is rotated.
+         */
         RotateKeyRequest: {
             /**
              * Grace Hours
@@ -5745,7 +6021,10 @@ export interface components {
              */
             grace_hours?: number;
         };
-        /** OpenWebuiSubject */
+        /**
+         * OpenWebuiSubject
+         * @description The chat or message of an event.
+         */
         OpenWebuiSubject: {
             /**
              * Id
@@ -5847,7 +6126,10 @@ export interface components {
              */
             max_bad_ratio?: number;
         };
-        /** ChatMessage */
+        /**
+         * ChatMessage
+         * @description A message of a chat.
+         */
         ChatMessage: {
             /** Role */
             role: string;
@@ -5857,7 +6139,10 @@ export interface components {
              */
             content?: (string | components["schemas"]["ChatPart"][]) | null;
         };
-        /** ChatPart */
+        /**
+         * ChatPart
+         * @description A part of a message; only texts are read.
+         */
         ChatPart: {
             /** Type */
             type: string;
@@ -5875,7 +6160,10 @@ export interface components {
             /** Id */
             id: string;
         };
-        /** StreamOptions */
+        /**
+         * StreamOptions
+         * @description Options of a stream.
+         */
         StreamOptions: {
             /**
              * Include Usage
