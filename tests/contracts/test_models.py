@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.numpy import load, save
 
 from online.models import (
     KINDS,
@@ -26,6 +25,7 @@ from online.models import (
     State,
     StatePart,
     admit,
+    checks,
     choose,
     create,
     input_options,
@@ -34,6 +34,7 @@ from online.models import (
     unpack_json,
 )
 from online.models.challenger import served_member
+from online.models.checks import Subject, to_bytes, write_and_read
 from online.models.tracking.tracker import ROOM
 from online.plugins.libraries.river import NAMED
 from tests.models.synthetic import (
@@ -83,6 +84,12 @@ class Case:
     @lru_cache(maxsize=64)  # noqa: B019 (the cases exist as long as the suite)
     def _examples(self, count: int, seed: int, among: range) -> tuple[Example, ...]:
         return tuple(self.log(count, seed, among))
+
+    @cache  # noqa: B019 (the cases exist as long as the suite)
+    def subject(self, count: int = COUNT) -> Subject:
+        """What the checks for users take: the model with its first examples."""
+        inputs, first = unseen_inputs(self), len(self.introduction())
+        return Subject(self.kind, self.options, self.examples(count), inputs, self.bad, first, self.exact)
 
     def introduction(self) -> list[Example]:
         """The examples that must be learned before all others."""
@@ -336,25 +343,10 @@ def unseen_inputs(case: Case) -> list[bytes]:
     return [example.features for example in case.examples(COUNT, 7)[-40:] if example.features][:20]
 
 
-def to_bytes(state: State) -> dict[str, bytes]:
-    return {
-        name: save({key: np.ascontiguousarray(t) for key, t in part.tensors.items()}) for name, part in state.items()
-    }
-
-
-def write_and_read(state: State) -> State:
-    """Serialise a state as snapshots do, and read it back."""
-    return {name: StatePart(load(data), state[name].serving) for name, data in to_bytes(state).items()}
-
-
 def restore(case: Case, state: State) -> Model:
     model = case.model()
     model.restore(write_and_read(state))
     return model
-
-
-def serving_parts(state: State) -> State:
-    return {name: part for name, part in state.items() if part.serving}
 
 
 def train_one_by_one(case: Case, examples: Sequence[Example], without: set[int]) -> Model:
@@ -405,47 +397,24 @@ def test_an_option_of_the_wrong_type_is_refused_by_name() -> None:
 
 @pytest.mark.every_case("long")
 def test_predict_changes_nothing(case: Case) -> None:
-    check_predict_changes_nothing(case, COUNT)
+    checks.check_predict_changes_nothing(case.subject())
 
 
 def test_predict_changes_nothing_during_a_warm_up(warming: Case) -> None:
-    check_predict_changes_nothing(warming, 30)
-
-
-def check_predict_changes_nothing(case: Case, count: int) -> None:
-    model = case.train(case.examples(count))
-    before = model.fingerprint(), to_bytes(model.state())
-    model.predict(unseen_inputs(case))
-    model.predict(unseen_inputs(case))
-    assert (model.fingerprint(), to_bytes(model.state())) == before
+    checks.check_predict_changes_nothing(warming.subject(30))
 
 
 def test_predicting_between_examples_does_not_change_what_is_learned(case: Case) -> None:
-    predicting, silent = case.model(), case.model()
-    for example in case.examples(14):
-        predicting.predict([unseen_inputs(case)[0]])
-        predicting.learn([example])
-        silent.learn([example])
-    assert predicting.fingerprint() == silent.fingerprint()
+    checks.check_predicting_between_examples(case.subject())
 
 
 def test_an_untrained_model_answers_without_a_choice(case: Case) -> None:
-    answers = case.model().predict(unseen_inputs(case))
-    assert [(answer.choice, answer.candidates) for answer in answers] == [(None, ())] * len(answers)
-
-
-def test_no_inputs_get_no_answers(case: Case) -> None:
-    assert case.model().predict([]) == []
-    assert case.train(case.examples(COUNT)).predict([]) == []
+    checks.check_untrained(case.subject())
 
 
 @pytest.mark.every_case("long")
 def test_answers_are_the_same_alone_and_in_a_batch(case: Case) -> None:
-    model, inputs = case.train(case.examples(COUNT)), unseen_inputs(case)
-    alone = [model.predict([each])[0] for each in inputs]
-    together = model.predict(inputs)
-    assert [answer.choice for answer in together] == [answer.choice for answer in alone]
-    assert [answer.score for answer in together] == pytest.approx([answer.score for answer in alone], abs=1e-4)
+    checks.check_answers_in_batches(case.subject())
 
 
 @pytest.mark.every_case("long")
@@ -478,26 +447,13 @@ def test_the_error_is_half_that_of_the_median_or_less(regressor: Case) -> None:
         assert answer.interval[0] < float(answer.choice or "nan") < answer.interval[1]
 
 
-def test_candidates_are_sorted_by_score_and_scores_are_probabilities(chooser: Case) -> None:
-    def check(answer: Answer) -> None:
-        scores = [candidate.score for candidate in answer.candidates]
-        assert scores == sorted(scores, reverse=True)
-        assert min(scores) >= 0 and sum(scores) <= 1 + 1e-6
-        assert answer.choice in (None, answer.candidates[0].id)
-
-    for answer in chooser.train(chooser.examples(COUNT)).predict(unseen_inputs(chooser)):
-        check(answer)
+def test_candidates_are_sorted_by_score_and_scores_are_probabilities(case: Case) -> None:
+    checks.check_candidates(case.subject())
 
 
 @pytest.mark.every_case
 def test_every_probe_gets_the_expected_answer(case: Case) -> None:
-    model = case.train(case.examples(COUNT))
-    probes = model.probes()
-    served = restore(case, model.state(serving_only=True))
-    assert 0 < len(probes) <= 32
-    for answer, (_, expected) in zip(served.predict([features for features, _ in probes]), probes, strict=True):
-        assert answer.choice is not None
-        assert expected in (None, answer.choice)
+    checks.check_probes(case.subject())
 
 
 # learn
@@ -544,17 +500,13 @@ def test_the_order_of_a_warm_up_does_not_matter(exact: Case) -> None:
     assert another.fingerprint() == exact.train(examples).fingerprint()
 
 
-def test_different_examples_leave_different_fingerprints(case: Case) -> None:
-    examples = case.examples(COUNT)
-    assert case.train(examples).fingerprint() != case.train(examples[:-1]).fingerprint()
-    assert case.train(examples[:50]).fingerprint() != case.train(examples[:49]).fingerprint()
+@pytest.mark.parametrize("count", [50, COUNT])
+def test_equal_examples_leave_equal_fingerprints_and_others_another(case: Case, count: int) -> None:
+    checks.check_fingerprint(case.subject(count))
 
 
 def test_learning_and_predicting_do_not_modify_their_arguments(case: Case) -> None:
-    examples = case.examples(COUNT)
-    learned, inputs = list(examples), unseen_inputs(case)
-    case.train(learned).predict(inputs)
-    assert (learned, inputs) == (case.log(COUNT, 0, KNOWN), unseen_inputs(case))
+    checks.check_arguments(case.subject())
 
 
 # retire, restore
@@ -738,27 +690,17 @@ def state_bytes(model: Model) -> int:
 
 
 @pytest.mark.every_case("long")
-def test_a_state_survives_files(case: Case) -> None:
-    check_state_survives_files(case, COUNT)
+def test_a_state_survives_files_and_its_serving_parts_predict_the_same(case: Case) -> None:
+    checks.check_state(case.subject())
 
 
-@pytest.mark.parametrize("count", [0, 1, 30])
+@pytest.mark.parametrize("count", [1, 30])
 def test_the_state_of_few_examples_survives_files(case: Case, count: int) -> None:
-    check_state_survives_files(case, count)
+    checks.check_state(case.subject(count))
 
 
 def test_the_state_at_the_end_of_a_warm_up_survives_files(warming: Case) -> None:
-    check_state_survives_files(warming, 200)
-
-
-def check_state_survives_files(case: Case, count: int) -> None:
-    model = case.train(case.examples(COUNT)[:count])
-    again = restore(case, model.state())
-    assert again.fingerprint() == model.fingerprint()
-    assert again.feature_epoch() == model.feature_epoch()
-    assert again.subtracts == model.subtracts
-    assert again.probes() == model.probes()
-    assert again.predict(unseen_inputs(case)) == model.predict(unseen_inputs(case))
+    checks.check_state(warming.subject(200))
 
 
 @pytest.mark.every_case("long")
@@ -784,28 +726,6 @@ def check_learning_resumes(case: Case, count: int) -> None:
     assert resumed.predict(unseen_inputs(case)) == uninterrupted.predict(unseen_inputs(case))
     if case.exact:
         assert to_bytes(resumed.state()) == to_bytes(uninterrupted.state())
-
-
-@pytest.mark.every_case("long")
-def test_the_serving_parts_alone_predict_the_same(case: Case) -> None:
-    check_serving_parts(case, COUNT)
-
-
-@pytest.mark.parametrize("count", [0, 30])
-def test_the_serving_parts_of_few_examples_predict_the_same(case: Case, count: int) -> None:
-    check_serving_parts(case, count)
-
-
-def check_serving_parts(case: Case, count: int) -> None:
-    model = case.train(case.examples(COUNT)[:count])
-    served = restore(case, serving_parts(model.state()))
-    assert served.predict(unseen_inputs(case)) == model.predict(unseen_inputs(case))
-
-
-@pytest.mark.every_case("long")
-def test_a_serving_state_is_the_serving_parts_of_the_whole(case: Case) -> None:
-    model = case.train(case.examples(COUNT))
-    assert to_bytes(model.state(serving_only=True)) == to_bytes(serving_parts(model.state()))
 
 
 def test_restoring_a_state_replaces_everything_learned_before(case: Case) -> None:

@@ -6,8 +6,9 @@ import pytest
 from safetensors.numpy import load, save
 
 from online.models import KINDS, BadExample, Example, Model, State, StatePart, create
+from online.models.checks import to_bytes
 from online.models.statistics.partial_sums import as_summing, has_partial_sums
-from tests.contracts.test_models import CASES, Case, to_bytes
+from tests.contracts.test_models import CASES, Case
 from tests.models.synthetic import texts
 
 COUNT = 1_000

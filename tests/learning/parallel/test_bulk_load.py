@@ -16,7 +16,7 @@ from online.learning.parallel.bulk_load import BulkLoad
 from online.learning.parallel.piece_sums import PieceRows
 from online.learning.parallel.sum_pools import ProcessPool, SumPool
 from online.models import Model, Options, State, create
-from tests.contracts.test_models import to_bytes
+from online.models.checks import to_bytes
 
 OPTIONS: Options = {"input": "table"}
 COUNT = 20_000
