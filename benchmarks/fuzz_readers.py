@@ -29,7 +29,7 @@ from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.file_pieces import PieceReader, check_history, cut_files, fit_files
 from online.evaluation.sources.opening import open_source, open_sources
 from online.evaluation.sources.replay_source import ReadOptions
-from online.learning.parallel.bulk_load import BulkLoad
+from online.learning.bulk_load import BulkLoad
 from online.models import create
 from online.plugins.jobs.batch_rows import DirectReader, RowsRequest
 from online.plugins.off_policy.logged_decisions import CsvColumns, DecisionReadOptions, read_decision_log

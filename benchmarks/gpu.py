@@ -31,9 +31,9 @@ from benchmarks.report import command, create_parser, percentile, print_json, sa
 from benchmarks.service import BenchmarkError
 from online.models.statistics.exact import ExactStatistics
 from online.models.statistics.ridge import RidgeSolver
-from online.models.tower.layout import ParameterLayout
-from online.models.tower.networks import create_network
-from online.models.tower.stack import LearningOptions, Stack
+from online.plugins.towers.layout import ParameterLayout
+from online.plugins.towers.networks import create_network
+from online.plugins.towers.stack import LearningOptions, Stack
 
 SECTIONS = ("ingest", "hash", "refresh", "tower", "beside")
 WIDTH, CLASSES = 384, 150

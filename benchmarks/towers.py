@@ -27,11 +27,11 @@ import torch
 from rich.progress import track
 from sklearn.datasets import load_digits
 
-from online.learning.parallel.board import ShareBoard
-from online.learning.parallel.team import Team
-from online.learning.parallel.worker import work
 from online.models import Example, Model, Options, create
-from online.models.tower.stack import BETAS
+from online.plugins.towers.stack import BETAS
+from online.plugins.workers.board import ShareBoard
+from online.plugins.workers.team import Team
+from online.plugins.workers.worker import work
 from online.stream.contract import Stream
 
 KEY = b"a key for this benchmark"

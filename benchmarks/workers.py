@@ -34,14 +34,16 @@ from pydantic import SecretStr
 
 from benchmarks.report import command, create_parser, print_json, progress, run_on_one_thread, say, table, verdict
 from online.learning.learner import Learner
-from online.learning.parallel.board import ShareBoard
-from online.learning.parallel.local_workers import LocalWorkers
 from online.learning.setup import LearnerSetup
+from online.learning.workers import WorkerHost
 from online.models import Options
+from online.plugins.workers.board import ShareBoard
+from online.plugins.workers.local_workers import LocalWorkers
 from online.schemas.events import Event
 from online.settings import ModelSettings, Settings
 from online.state.workspace import Workspace
 from online.store.events import append_events
+from tests.plugins.workers.of_learner import catch_up_of
 
 KEY = "the key of this benchmark"
 CLASSES, WIDTH = 50, 384
@@ -84,7 +86,9 @@ class Bench:
         spec = ModelSettings.model_validate({"name": "m", "kind": "classifier", "options": options})
         self.folder, self.settings = (
             folder,
-            Settings(state=folder / "state", models=(spec,), workers_key=SecretStr(KEY), log_level="warning"),
+            Settings.model_validate(
+                {"state": folder / "state", "models": (spec,), "workers_key": SecretStr(KEY), "log_level": "warning"}
+            ),
         )
         self.workspace, self.options = Workspace(self.settings), options
         self.runs = 0
@@ -99,10 +103,10 @@ class Bench:
             workspace.snapshots("m"),
             stream,
             workspace.store,
-            LearnerSetup(publish_every_ms=1e12, durable_every_s=1e9, drift="off", board=board),
+            LearnerSetup(publish_every_ms=1e12, durable_every_s=1e9, drift="off", workers=board or WorkerHost()),
         )
-        if learner.catch_up is not None:
-            find = learner.catch_up.find_sums
+        if catch_up_of(learner) is not None:
+            find = catch_up_of(learner).find_sums
 
             def find_sums(examples: Any) -> Any:
                 nonlocal merged
@@ -110,7 +114,7 @@ class Bench:
                 merged += len(examples) if sums is not None else 0
                 return sums
 
-            learner.catch_up.find_sums = find_sums  # type: ignore[method-assign]
+            catch_up_of(learner).find_sums = find_sums  # type: ignore[method-assign]
         head, started = stream.head(), time.perf_counter()
         while learner.training.learned_until < head:
             learner.step()

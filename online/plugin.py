@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from online.api.shared_routes import Dialect
     from online.evaluation.replay.replay_report import WritePage
     from online.installed import ContributedParts
+    from online.learning.workers import WorkerSupport
     from online.models.kinds import KindSpec
     from online.serving.erasure.files import NameSearch
     from online.serving.model_runtime import ModelRuntime
@@ -53,6 +54,7 @@ class Plugin:
 
     name: str
     requires: tuple[str, ...] = ()  # names of plugins that this one imports
+    uses: tuple[str, ...] = ()  # names of plugins that some of its modules import, which only those plugins load
 
     def settings(self) -> "type[BaseModel] | None":
         """Return fields of the service's settings, with defaults and descriptions; read with `Settings.part`.
@@ -115,6 +117,10 @@ class Plugin:
     def grpc_services(self, runtime: "Runtime") -> "Iterable[object]":
         """Return the gRPC services of the plugin, each a `Service` of the plugin `grpc`."""
         return ()
+
+    def worker_support(self) -> "WorkerSupport | None":
+        """Other processes that learn with a learner, on this machine or others; one plugin has them."""
+        return None
 
     def replay_page(self) -> "WritePage | None":
         """Writes the results of a replay as a page, for `online replay --report`; one plugin has one."""

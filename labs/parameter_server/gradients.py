@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from online.models.tower.closed_form import ForwardPass, MlpPass
-from online.models.tower.layout import ParameterLayout
-from online.models.tower.networks import Mlp
+from online.plugins.towers.closed_form import ForwardPass, MlpPass
+from online.plugins.towers.layout import ParameterLayout
+from online.plugins.towers.networks import Mlp
 
 
 class GradientTask:

@@ -37,15 +37,15 @@ from benchmarks.ranks import run_ranks
 from benchmarks.report import command, create_parser, print_json, run_on_one_thread, say, table, verdict
 from labs.split_towers.stashing import StashingStage, learn_alone
 from labs.split_towers.tensor import TensorStack
-from online.models.tower.closed_form import MlpPass
-from online.models.tower.layout import ParameterLayout
-from online.models.tower.networks import Mlp
-from online.models.tower.parallel.blocks import block_bounds, block_sizes, build_blocks
-from online.models.tower.parallel.fsdp import ShardedStack, create_mesh
-from online.models.tower.parallel.pipeline import PipelineStack
-from online.models.tower.parallel.split_stack import SplitStack, write_part
-from online.models.tower.stack import FLAT, LearningOptions, Stack
-from online.models.tower.strategies import compute_losses
+from online.plugins.towers.closed_form import MlpPass
+from online.plugins.towers.layout import ParameterLayout
+from online.plugins.towers.networks import Mlp
+from online.plugins.towers.parallel.blocks import block_bounds, block_sizes, build_blocks
+from online.plugins.towers.parallel.fsdp import ShardedStack, create_mesh
+from online.plugins.towers.parallel.pipeline import PipelineStack
+from online.plugins.towers.parallel.split_stack import SplitStack, write_part
+from online.plugins.towers.stack import FLAT, LearningOptions, Stack
+from online.plugins.towers.strategies import compute_losses
 
 SECTIONS = ("fsdp", "pipeline", "tensor")
 EQUAL = 1e-6

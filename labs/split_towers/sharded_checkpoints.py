@@ -17,7 +17,7 @@ from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, Hu
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
-from online.models.tower.parallel.split_stack import SplitStack
+from online.plugins.towers.parallel.split_stack import SplitStack
 
 
 class Saving:

@@ -18,11 +18,11 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, loss_parallel, parallelize_module
 from torch.nn.functional import cross_entropy
 
-from online.models.tower.layout import ParameterLayout
-from online.models.tower.networks import Mlp
-from online.models.tower.parallel.blocks import build_blocks
-from online.models.tower.parallel.split_stack import LossOfRows, SplitStack
-from online.models.tower.stack import LearningOptions
+from online.plugins.towers.layout import ParameterLayout
+from online.plugins.towers.networks import Mlp
+from online.plugins.towers.parallel.blocks import build_blocks
+from online.plugins.towers.parallel.split_stack import LossOfRows, SplitStack
+from online.plugins.towers.stack import LearningOptions
 
 
 class TensorStack(SplitStack):

@@ -18,7 +18,6 @@ from online.cli.processes import exit_on_sigterm, keep_files_private, read_paren
 from online.cli.state import load_settings
 
 if TYPE_CHECKING:
-    from online.settings import Settings
     from online.state.workspace import Workspace
 
 
@@ -64,9 +63,11 @@ def learn(
       ONLINE_WORKERS_KEY=... online learn --join learner.example:7000 --store postgresql://...
       torchrun --standalone --nproc-per-node 4 --no-python online learn --state ./state
     """
+    from online.learning.workers import find_support
     from online.state.workspace import Workspace
     from online.telemetry import configure_logging
 
+    support = find_support()
     exit_on_sigterm()
     keep_files_private()
     if supervised:
@@ -76,7 +77,7 @@ def learn(
         settings = load_settings(config, set, **flags)
     configure_logging(settings.log_level, settings.log_format)
     if join is None and not supervised:
-        settings, join = find_place(settings)
+        settings, join = support.find_place(settings, os.environ)
     workspace = Workspace(settings)
     if join is not None:
         raise typer.Exit(run_worker(workspace, join))
@@ -87,24 +88,10 @@ def learn(
     raise typer.Exit(run(workspace, lock))
 
 
-def find_place(settings: "Settings") -> tuple["Settings", str | None]:
-    """Return the settings of a learner that torchrun started as rank 0, or the address that another rank joins."""
-    if "RANK" not in os.environ:
-        return settings, None
-    from online.learning.parallel.hosting import find_rank
-
-    rank = find_rank(settings, os.environ)
-    if rank is None:
-        return settings, None
-    if rank.number:
-        return settings, rank.address
-    return settings.model_copy(update={"learn_address": rank.address}), None
-
-
 def run_worker(workspace: "Workspace", address: str) -> int:
     """Sum parts of logs for the learner at an address, until that lets this process go."""
-    from online.learning.parallel.joining import join_board
+    from online.learning.workers import find_support
 
-    count = join_board(workspace, address)
+    count = find_support().join(workspace, address)
     typer.echo(f"summed {count:,} {'range' if count == 1 else 'ranges'} of the log", err=True)
     return 0

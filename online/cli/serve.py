@@ -93,7 +93,9 @@ def serve(
     settings = load_settings(config, set, **flags)
     check_certificate(settings)
     if learner:
-        check_learn_address(settings)
+        from online.learning.workers import find_support
+
+        find_support().check(settings)
     listener = bind(settings.host, settings.port)
     if settings.grpc_port:
         bind(settings.host, settings.grpc_port, "--grpc-port").close()  # gRPC binds it again once all is loaded
@@ -107,14 +109,6 @@ def check_certificate(settings: Settings) -> None:
         from online.io.tls import create_tls_context
 
         create_tls_context(settings.tls_certificate, settings.tls_key)
-
-
-def check_learn_address(settings: Settings) -> None:
-    """Refuse an address for workers without a key, which the learner would refuse at every start. Raises SetupError."""
-    if settings.learn_address is not None:
-        from online.learning.parallel.hosting import check_key
-
-        check_key(settings)
 
 
 def set_library_defaults() -> None:

@@ -18,8 +18,8 @@ from online.errors import CorruptSnapshot, Unavailable
 from online.learning.feedback_counts import FeedbackCounts
 from online.learning.training_state import TrainingState
 from online.models import State
+from online.models.devices.determinism import determinism_domain
 from online.models.devices.placement import first_device
-from online.models.tower.stack import determinism_domain
 from online.schemas.events import Entry
 from online.snapshots import Snapshots
 from online.snapshots.manifest import Manifest

@@ -25,8 +25,6 @@ from online.errors import EncoderMoved, LearningLost, LogReplaced, Unavailable
 from online.learning.base_building import Bases
 from online.learning.feedback_counts import FeedbackCounts
 from online.learning.gate import UnsoundSnapshot
-from online.learning.parallel.catch_up import CatchUp
-from online.learning.parallel.team import Team
 from online.learning.publisher import Publisher
 from online.learning.setup import LearnerSetup
 from online.learning.training_state import TrainingState
@@ -216,8 +214,7 @@ class Learner:
             snapshots, store, self.recipe, self._create_training, self._create_counts, setup.retention, setup.clock
         )
         self._is_behind = True  # whether the log may go on beyond what was read last
-        self.catch_up = None if setup.board is None else CatchUp(setup.board, snapshots.model, kind, options)
-        self.team = None if setup.board is None else Team(setup.board, snapshots.model, kind, options, setup.device)
+        self.workers = setup.workers.serve(snapshots.model, kind, options, setup.device)
         self.silent_until = 0  # nothing is published before this offset is learned
         self.training = self._create_training()
         self.relearning: RelearningRun | None = None
@@ -233,9 +230,7 @@ class Learner:
             self._run(stop)
         finally:
             self.refusals.flush()
-            for workers in (self.catch_up, self.team):
-                if workers is not None:
-                    workers.stop()
+            self.workers.stop()
 
     def _run(self, stop: threading.Event) -> None:
         self.start()
@@ -243,8 +238,7 @@ class Learner:
         while not stop.is_set() and not self.setup.is_outdated():
             try:
                 if is_lost:
-                    if self.team is not None:
-                        self.team.dissolve()
+                    self.workers.dissolve()
                     self.resume()
                     is_lost = False
                 if self.snapshots.control.frozen() is None:
@@ -347,10 +341,10 @@ class Learner:
     def _read_next(self) -> list[Entry]:
         """Read what is learned next: a batch, or far behind the head the rest of a range, which workers have summed."""
         count = self.setup.quantum.find_count(self.setup.batch)
-        if self.catch_up is not None and self._is_behind:
+        if self._is_behind:
             training = self.training
-            count = self.catch_up.find_count(training.model, training.learned_until, self._head()) or count
-            training.find_sums = self.catch_up.find_sums
+            count = self.workers.find_count(training.model, training.learned_until, self._head) or count
+            training.find_sums = self.workers.find_sums
         entries = self._read(count, self._find_wait_ms())
         self._is_behind = len(entries) == count
         return entries
@@ -365,8 +359,7 @@ class Learner:
     def _note_learned(self, count: int, is_merged: bool) -> None:
         """Count examples. is_merged: whether their sums came from a worker."""
         self.progress.add(count)
-        if self.catch_up is not None:
-            self.catch_up.note_learned(count, is_merged)
+        self.workers.note_learned(count, is_merged)
 
     def _find_wait_ms(self) -> float:
         """Return the longest wait for the next entry: until a publication is due, if one is pending."""
@@ -525,7 +518,7 @@ class Learner:
             self.setup.drift,
             self._record_drift,
             restart=self.bases.restart,
-            wrap=(lambda model: model) if self.team is None else self.team.wrap,
+            wrap=self.workers.wrap,
             golden_questions=self.setup.golden_questions,
             on_learned=self._note_learned,
         )

@@ -17,10 +17,9 @@ from online.io.collector import collect_seldom
 from online.learning.base_building import RetentionPeriod
 from online.learning.gate import GoldenQuestion, encode_golden_questions
 from online.learning.learner import Learner
-from online.learning.parallel.board import ShareBoard
-from online.learning.parallel.hosting import open_board
 from online.learning.placing import LearnerPlaces, place_models
 from online.learning.setup import LearnerSetup
+from online.learning.workers import WorkerHost, find_support
 from online.models import Options, encoder_options
 from online.models.devices.fallback import first_line, listening, note_fallback
 from online.models.devices.probe import SystemDevices
@@ -55,18 +54,17 @@ def run(workspace: Workspace, lock: IO[str]) -> int:
         signal.signal(number, lambda *_: stop.set())
     log_event(log, "started", pid=os.getpid(), device=describe_places(places))
     reporter = DeviceReporter(workspace.state, "learner", "learner", devices, places.caps)
-    with open_board(workspace.settings) as board, closing(reporter):
-        threads = [start_thread(workspace, model, places, stop, board, reporter) for model in models]
-        join_all(threads, partial(report, reporter, board))
+    with find_support().host(workspace.settings) as host, closing(reporter):
+        threads = [start_thread(workspace, model, places, stop, host, reporter) for model in models]
+        join_all(threads, partial(report, reporter, host))
     workspace.store.close()
     lock.close()
     return 0
 
 
-def report(reporter: DeviceReporter, board: ShareBoard | None) -> None:
+def report(reporter: DeviceReporter, host: WorkerHost) -> None:
     """Write what the processes of this learner have done so far."""
-    if board is not None:
-        reporter.note_sums(board.tally.counts())
+    reporter.note_sums(host.count_sums())
     reporter.write()
 
 
@@ -81,13 +79,13 @@ def start_thread(
     model: ModelSettings,
     places: LearnerPlaces,
     stop: threading.Event,
-    board: ShareBoard | None,
+    host: WorkerHost,
     reporter: DeviceReporter,
 ) -> threading.Thread:
     """Learn one model on its devices, in a thread of its own."""
     device = places.of_model[model.name]
     reporter.place(model.name, device, device)
-    thread = threading.Thread(target=run_learner, args=(workspace, model, device, stop, board, reporter))
+    thread = threading.Thread(target=run_learner, args=(workspace, model, device, stop, host, reporter))
     thread.start()
     return thread
 
@@ -109,7 +107,7 @@ def run_learner(
     model: ModelSettings,
     device: str,
     stop: threading.Event,
-    board: ShareBoard | None = None,
+    host: WorkerHost | None = None,
     reporter: DeviceReporter | None = None,
 ) -> None:
     """Run one model's learner, and note what falls back for want of memory."""
@@ -120,7 +118,7 @@ def run_learner(
             reporter.move(model.name, to)
 
     with listening(notes):
-        keep_learning(workspace, model, device, stop, board, move)
+        keep_learning(workspace, model, device, stop, host or WorkerHost(), move)
 
 
 def keep_learning(
@@ -128,7 +126,7 @@ def keep_learning(
     model: ModelSettings,
     device: str,
     stop: threading.Event,
-    board: ShareBoard | None,
+    host: WorkerHost,
     on_move: Callable[[str], None],
 ) -> None:
     """Run one model's learner, and start it again from durable state if it fails.
@@ -145,7 +143,7 @@ def keep_learning(
         try:
             options = workspace.options(model)
             with closing(workspace.stream(model.name, options.get("encoder", ""))) as stream, low_priority(device):
-                create_learner(workspace, model, options, stream, device, waits_for_disk=False, board=board).run(stop)
+                create_learner(workspace, model, options, stream, device, waits_for_disk=False, host=host).run(stop)
             if not stop.is_set():
                 log_event(log, "started again", model=model.name, reason="the signing keys were rotated")
         except EncoderMoved:
@@ -173,7 +171,7 @@ def create_learner(
     stream: Stream,
     device: str,
     waits_for_disk: bool = True,
-    board: ShareBoard | None = None,
+    host: WorkerHost | None = None,
 ) -> Learner:
     """Create a model's learner. options: they name the encoder whose features the stream gives."""
     settings = workspace.settings
@@ -188,7 +186,7 @@ def create_learner(
         retention=None if settings.event_retention_days is None else RetentionPeriod(settings.event_retention_days),
         is_outdated=lambda: workspace.key_option(model).get("key") != options.get("key"),
         waits_for_disk=waits_for_disk,
-        board=board,
+        workers=host or WorkerHost(),
         quantum=LearningQuantum(settings.learn_quantum_ms),
     )
     return Learner(model.kind, options, workspace.snapshots(model.name), stream, workspace.store, setup)

@@ -22,8 +22,8 @@ from online.learning.setup import LearnerSetup
 from online.learning.training_state import TrainingState
 from online.models import Options, State, recipe
 from online.models.challenger import CHALLENGER, CHAMPION
+from online.models.devices.determinism import determinism_domain
 from online.models.devices.placement import first_device
-from online.models.tower.stack import determinism_domain
 from online.snapshots import Snapshots
 from online.snapshots.manifest import Manifest
 from online.store import Store, now

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from online.learning.base_building import RetentionPeriod
 from online.learning.gate import GoldenQuestion
-from online.learning.parallel.board import ShareBoard
+from online.learning.workers import WorkerHost
 from online.models.devices.turns import LearningQuantum
 from online.settings import Drift, GuardMode
 
@@ -17,7 +17,7 @@ class LearnerSetup:
 
     batch: the most entries that are read at once. is_outdated: whether the options have changed, so that another learner must
     take over. retention: how long the contents of events are kept; None: for ever. waits_for_disk: whether learning goes on
-    only when a durable version is on the disk. board: of workers that sum a part of the log; None: there are none.
+    only when a durable version is on the disk. workers: other processes that learn with this one.
     quantum: of a turn between two chances for others; without a limit, a turn is a batch.
     """
 
@@ -32,5 +32,5 @@ class LearnerSetup:
     is_outdated: Callable[[], bool] = lambda: False
     retention: RetentionPeriod | None = None
     waits_for_disk: bool = True
-    board: ShareBoard | None = None
+    workers: WorkerHost = field(default_factory=WorkerHost)
     quantum: LearningQuantum = field(default_factory=lambda: LearningQuantum(None))

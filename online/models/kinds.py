@@ -144,13 +144,6 @@ CORE_KINDS = (
         can_hash_texts=True,
         has_partial_sums=True,
     ),
-    classifier(
-        "tower",
-        "online.models.tower.tower:Tower",
-        options_can_load_code=True,
-        adapts=True,
-        has_parts=True,
-    ),
 )
 
 

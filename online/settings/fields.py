@@ -392,23 +392,6 @@ class ServiceSettings(BaseSettings):
         description="About the longest time, in milliseconds, for which the learner computes before those who answer on the "
         "same device get a chance; it then takes fewer events at once. Default: no limit beside learn_batch.",
     )
-    learn_workers: int = Field(
-        0,
-        ge=0,
-        le=256,
-        description="Processes that sum parts of a log for the learner, when it is more than 8,192 events behind: after a "
-        "restart, a change of options or an import. For kinds whose sums can be added. They also learn parts of the steps of "
-        "towers whose option accumulate is more than 1.",
-    )
-    learn_address: str | None = Field(
-        None,
-        pattern=r"^[^\s/]+:\d{1,5}$",
-        description="HOST:PORT at which the learner takes workers of other machines, which `online learn --join` starts. "
-        "Default: none. Needs workers_key.",
-    )
-    workers_key: Secret | None = Field(
-        None, min_length=16, description="What a worker of another machine proves that it knows, without sending it."
-    )
     publish_every_ms: float = Field(10.0, ge=0, description="Shortest time between two publications, in milliseconds.")
     durable_every_s: float = Field(2.0, gt=0, description="Longest time between two durable snapshots, in seconds.")
     retain: int = Field(20, ge=2, description="Number of newest versions kept, and of durable ones beside them.")

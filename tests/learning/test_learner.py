@@ -11,7 +11,7 @@ from sqlalchemy import text
 from online.errors import EncoderMoved, Unavailable
 from online.learning.training_state import TrainingState
 from online.models import KINDS, Options, unpack_json
-from online.models.tower.stack import determinism_domain
+from online.models.devices.determinism import determinism_domain
 from online.schemas.events import Entry, Event
 from online.store import now
 from online.store.encoder_moves import begin_move

@@ -9,6 +9,7 @@ import pytest
 from online.errors import SetupError
 from online.learning.placing import place_models
 from online.learning.process import join_all, start_thread
+from online.learning.workers import WorkerHost
 from online.models import recipe
 from online.schemas.events import Event
 from online.settings import ModelSettings, Placement, Settings
@@ -90,7 +91,7 @@ def test_several_models_learn_on_several_devices_and_the_report_says_where(tmp_p
         stream.close()
     places = place_models(workspace.settings, models, devices)
     reporter = DeviceReporter(workspace.state, "learner", "learner", devices, places.caps)
-    threads = [start_thread(workspace, spec, places, stop, None, reporter) for spec in models]
+    threads = [start_thread(workspace, spec, places, stop, WorkerHost(), reporter) for spec in models]
     try:
         for spec in models:
             snapshots, of = workspace.snapshots(spec.name), recipe(spec.kind, spec.options)

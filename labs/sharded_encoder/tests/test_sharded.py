@@ -9,8 +9,8 @@ from benchmarks.ranks import run_ranks
 from labs.sharded_encoder.sharded import EncoderModule, gather_weights, shard_encoder
 from online.models.encoders import minilm
 from online.models.encoders.adapter import Weights, to_tensors
-from online.models.tower.parallel.fsdp import create_mesh
-from online.models.tower.parallel.split_stack import local_part
+from online.plugins.towers.parallel.fsdp import create_mesh
+from online.plugins.towers.parallel.split_stack import local_part
 
 pytestmark = pytest.mark.long
 

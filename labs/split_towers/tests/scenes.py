@@ -11,11 +11,11 @@ from labs.split_towers.sharded_checkpoints import load_parts, start_saving
 from labs.split_towers.stashing import StashingStage, learn_alone
 from labs.split_towers.tensor import TensorStack
 from online.models.contract import Tensors
-from online.models.tower.layout import ParameterLayout
-from online.models.tower.parallel.blocks import block_bounds, block_sizes, build_blocks
-from online.models.tower.parallel.fsdp import create_mesh
-from tests.models.tower.parallel import scenes
-from tests.models.tower.parallel.scenes import INPUTS, LEARNING, ROWS, Batch, Create, learned_differences, own_layout
+from online.plugins.towers.layout import ParameterLayout
+from online.plugins.towers.parallel.blocks import block_bounds, block_sizes, build_blocks
+from online.plugins.towers.parallel.fsdp import create_mesh
+from tests.plugins.towers.parallel import scenes
+from tests.plugins.towers.parallel.scenes import INPUTS, LEARNING, ROWS, Batch, Create, learned_differences, own_layout
 
 
 def engines() -> dict[str, Create]:

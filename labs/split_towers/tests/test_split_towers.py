@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.ranks import run_ranks
 from labs.split_towers.tests import scenes
-from tests.models.tower.parallel.scenes import own_layout
+from tests.plugins.towers.parallel.scenes import own_layout
 
 EQUAL = 1e-6
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from online.evaluation.sources.file_pieces import FilePiece
     from online.evaluation.sources.replay_source import ReadOptions, Source
     from online.io.progress import Progress
-    from online.learning.parallel.bulk_load import BulkLoad, OpenPool
+    from online.learning.bulk_load import BulkLoad, OpenPool
     from online.settings import ModelSettings
     from online.state.workspace import Workspace
 
@@ -157,7 +157,7 @@ class LoadCommand:
     def open_load(self, processes: int, ray: str | None) -> "Iterator[BulkLoad[FilePiece]]":
         """Yield a load of a new model, and the cluster that it runs on."""
         from online.evaluation.sources.file_pieces import PieceReader
-        from online.learning.parallel.bulk_load import BulkLoad
+        from online.learning.bulk_load import BulkLoad
         from online.models import create, encoder_options
 
         tuned = self.workspace.tuned(str(self.options.get("encoder", "")))
@@ -169,7 +169,7 @@ class LoadCommand:
 
     def choose_pool(self, stack: ExitStack, read: Any, processes: int, ray: str | None) -> "OpenPool[FilePiece] | None":
         """Return how workers are opened; None if this process does all."""
-        from online.learning.parallel.sum_pools import ProcessPool, RayPool
+        from online.learning.sum_pools import ProcessPool, RayPool
 
         kind, options = self.spec.kind, self.options
         if ray is not None:

@@ -24,7 +24,7 @@ from online.evaluation.sources.replay_source import Source
 from online.evaluation.sources.row_blocks import RowBlock, build_blocks, read_blocks, read_jsonl_columns
 from online.io.cache import cache_folder
 from online.io.records import open_bytes
-from online.learning.parallel.piece_sums import PieceRows
+from online.learning.piece_sums import PieceRows
 from online.models import Encoder, Example
 from online.models.encoders.factory import create_encoder
 

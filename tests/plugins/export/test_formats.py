@@ -16,7 +16,7 @@ import pytest
 
 from online.errors import BadInput, CannotExport
 from online.models import KINDS, Example, create
-from online.models.tower.fake_quantisation import LEAST_WEIGHTS
+from online.models.statistics.weight_bits import LEAST_WEIGHTS
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.command import format_row
 from online.plugins.export.exporter import (
@@ -219,7 +219,7 @@ def test_a_model_with_all_classes_retired_is_refused() -> None:
 
 
 def test_a_tower_with_a_network_of_its_operator_is_refused() -> None:
-    options = {"input": "vector", "size": 6, "network": "tests.models.tower.own_networks:wide", "batch": 1}
+    options = {"input": "vector", "size": 6, "network": "tests.plugins.towers.own_networks:wide", "batch": 1}
     version = with_model("tower", options, *vectors(20))
     with pytest.raises(CannotExport, match="code of its own, which only Python can run"):
         export(version, FORMATS["onnx"])

@@ -23,7 +23,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from online.models.encoders.compact import LARGEST
 from online.models.encoders.compact import quantise as quantise_matrix
-from online.models.tower.fake_quantisation import LARGEST_WEIGHT, LEAST_WEIGHTS
+from online.models.statistics.weight_bits import LARGEST_WEIGHT, LEAST_WEIGHTS
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.formats import onnx_file
 from online.plugins.export.manifest import ExportDescription

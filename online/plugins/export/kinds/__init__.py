@@ -2,7 +2,7 @@
 
 from online.models.kinds import KindSpec
 
-BUILDERS = {name: f"{__name__}.{name}:build" for name in ("classifier", "regressor", "majority", "logistic", "tower")}
+BUILDERS = {name: f"{__name__}.{name}:build" for name in ("classifier", "regressor", "majority", "logistic")}
 VOTES = "its answer combines the votes of several models; export one of its members as a model of its own"
 ESTIMATOR = "its estimator is an object of another library, which only Python can run"
 REASONS = {

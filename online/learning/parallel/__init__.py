@@ -1,1 +1,0 @@
-"""Learning on several processes and devices."""

@@ -1,0 +1,58 @@
+"""A piece of a bulk load, and its sums.
+
+piece --ReadPiece--> Rows (examples) --PieceSummer--> PieceSums
+"""
+
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from online.learning.shares import unpack_state
+from online.models import BadExample, Example, Options, Tensors, create
+from online.models.statistics.partial_sums import as_summing
+
+P = TypeVar("P")
+P_contra = TypeVar("P_contra", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class PieceRows:
+    """The examples of a piece, in order. unusable: what is wrong with other rows, as messages; the first few of a piece."""
+
+    examples: list[Example]
+    unusable: tuple[str, ...] = ()
+    unusable_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PieceSums:
+    """What a worker returns for a piece. sums: None if it must be learned one example after the other."""
+
+    sums: Tensors | None
+    example_count: int
+    unusable: tuple[str, ...]
+    unusable_count: int
+
+
+class ReadPiece(Protocol[P_contra]):
+    """Reads the examples of a piece: the same ones in every process. It can be pickled."""
+
+    def __call__(self, piece: P_contra, /) -> PieceRows: ...
+
+
+class PieceSummer(Generic[P]):
+    """Sums pieces as a model reads examples. state: the packed serving parts of the model."""
+
+    def __init__(self, kind: str, options: Options, state: bytes, read: ReadPiece[P]) -> None:
+        self.read, self.model = read, create(kind, options)
+        self.model.restore(unpack_state(state))
+
+    def sum_up(self, piece: P) -> PieceSums:
+        """Return the sums of a piece."""
+        rows = self.read(piece)
+        return PieceSums(self._sum(rows.examples), len(rows.examples), rows.unusable, rows.unusable_count)
+
+    def _sum(self, examples: list[Example]) -> Tensors | None:
+        try:
+            return as_summing(self.model).sum_up(examples) if examples else None
+        except BadExample:  # the learning process finds it, and refuses it
+            return None

@@ -1,1 +1,0 @@
-"""Neural networks that are trained on the stream."""

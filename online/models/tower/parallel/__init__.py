@@ -1,1 +1,0 @@
-"""Towers that several processes or devices learn together."""

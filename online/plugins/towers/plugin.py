@@ -1,0 +1,22 @@
+"""Towers: neural networks that are trained on the stream, by one process or by several."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from online.plugin import Plugin
+
+if TYPE_CHECKING:
+    from online.models.kinds import KindSpec
+
+
+class TowersPlugin(Plugin):
+    name = "towers"
+    uses = ("export",)  # whose graph of a tower is here
+
+    def kinds(self) -> "Iterable[KindSpec]":
+        from online.plugins.towers.kinds import KINDS
+
+        return KINDS
+
+
+PLUGIN = TowersPlugin()

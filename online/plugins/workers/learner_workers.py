@@ -1,0 +1,37 @@
+"""What the workers of a board do for one model's learner: sum what lies ahead, and learn parts of towers."""
+
+from collections.abc import Callable, Sequence
+
+from online.learning.workers import LearnerWorkers
+from online.models import Example, Options, Tensors
+from online.models.contract import Model
+from online.plugins.workers.board import ShareBoard
+from online.plugins.workers.catch_up import CatchUp
+from online.plugins.workers.team import Team
+
+
+class BoardLearnerWorkers(LearnerWorkers):
+    """See `LearnerWorkers`."""
+
+    def __init__(self, board: ShareBoard, name: str, kind: str, options: Options, device: str) -> None:
+        self.catch_up = CatchUp(board, name, kind, options)
+        self.team = Team(board, name, kind, options, device)
+
+    def find_count(self, model: Model, learned_until: int, find_head: Callable[[], int]) -> int | None:
+        return self.catch_up.find_count(model, learned_until, find_head())
+
+    def find_sums(self, examples: Sequence[Example]) -> Tensors | None:
+        return self.catch_up.find_sums(examples)
+
+    def note_learned(self, count: int, is_merged: bool) -> None:
+        self.catch_up.note_learned(count, is_merged)
+
+    def wrap(self, model: Model) -> Model:
+        return self.team.wrap(model)
+
+    def dissolve(self) -> None:
+        self.team.dissolve()
+
+    def stop(self) -> None:
+        self.catch_up.stop()
+        self.team.stop()
