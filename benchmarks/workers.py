@@ -38,6 +38,7 @@ from online.learning.setup import LearnerSetup
 from online.learning.workers import WorkerHost
 from online.models import Options
 from online.plugins.workers.board import ShareBoard
+from online.plugins.workers.learner_workers import BoardHost
 from online.plugins.workers.local_workers import LocalWorkers
 from online.schemas.events import Event
 from online.settings import ModelSettings, Settings
@@ -103,7 +104,12 @@ class Bench:
             workspace.snapshots("m"),
             stream,
             workspace.store,
-            LearnerSetup(publish_every_ms=1e12, durable_every_s=1e9, drift="off", workers=board or WorkerHost()),
+            LearnerSetup(
+                publish_every_ms=1e12,
+                durable_every_s=1e9,
+                drift="off",
+                workers=WorkerHost() if board is None else BoardHost(board),
+            ),
         )
         if catch_up_of(learner) is not None:
             find = catch_up_of(learner).find_sums

@@ -18,7 +18,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
@@ -27,7 +27,6 @@ from multiprocessing.connection import Client, Connection, Listener, answer_chal
 from statistics import median
 
 from online.learning.shares import EMPTY, SumShare
-from online.learning.workers import LearnerWorkers, WorkerHost
 from online.models import Options
 from online.plugins.workers.equipment import DeviceCapacity
 from online.plugins.workers.tally import SumTally
@@ -123,7 +122,7 @@ class TeamCall:
                 self.is_over = True
 
 
-class ShareBoard(WorkerHost):
+class ShareBoard:
     """The learners' side. Used by the threads of all learners and of all connections."""
 
     def __init__(self, address: Address, key: bytes, clock: Callable[[], float] = time.monotonic) -> None:
@@ -155,14 +154,6 @@ class ShareBoard(WorkerHost):
             return self._idle_count - len(self._calls)
 
     # for learners
-
-    def serve(self, name: str, kind: str, options: Options, device: str) -> LearnerWorkers:
-        from online.plugins.workers.learner_workers import BoardLearnerWorkers  # a worker process needs none of it
-
-        return BoardLearnerWorkers(self, name, kind, options, device)
-
-    def count_sums(self) -> Mapping[tuple[str, str], int]:
-        return self.tally.counts()
 
     def post(self, reading: ReadingState, after: int, until: int) -> None:
         """Ask for the share of a range, once."""

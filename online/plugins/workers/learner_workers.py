@@ -1,8 +1,8 @@
 """What the workers of a board do for one model's learner: sum what lies ahead, and learn parts of towers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from online.learning.workers import LearnerWorkers
+from online.learning.workers import LearnerWorkers, WorkerHost
 from online.models import Example, Options, Tensors
 from online.models.contract import Model
 from online.plugins.workers.board import ShareBoard
@@ -35,3 +35,16 @@ class BoardLearnerWorkers(LearnerWorkers):
     def stop(self) -> None:
         self.catch_up.stop()
         self.team.stop()
+
+
+class BoardHost(WorkerHost):
+    """The workers that join a board."""
+
+    def __init__(self, board: ShareBoard) -> None:
+        self.board = board
+
+    def serve(self, name: str, kind: str, options: Options, device: str) -> BoardLearnerWorkers:
+        return BoardLearnerWorkers(self.board, name, kind, options, device)
+
+    def count_sums(self) -> Mapping[tuple[str, str], int]:
+        return self.board.tally.counts()

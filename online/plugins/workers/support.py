@@ -21,9 +21,10 @@ class BoardWorkers(WorkerSupport):
     @contextmanager
     def host(self, settings: Settings) -> Iterator[WorkerHost]:
         from online.plugins.workers.hosting import open_board
+        from online.plugins.workers.learner_workers import BoardHost
 
         with open_board(settings) as board:
-            yield WorkerHost() if board is None else board
+            yield WorkerHost() if board is None else BoardHost(board)
 
     def find_place(self, settings: Settings, environment: Mapping[str, str]) -> tuple[Settings, str | None]:
         """Return the settings of a learner that torchrun started as rank 0, or the address that another rank joins."""

@@ -18,6 +18,7 @@ from online.learning.workers import WorkerHost
 from online.models import State
 from online.plugins.workers import catch_up
 from online.plugins.workers.board import ShareBoard
+from online.plugins.workers.learner_workers import BoardHost
 from online.plugins.workers.worker import ShareWorker, work
 from online.schemas.events import Event, RetractionTarget
 from tests.learning.scene import Scene, text_features
@@ -63,7 +64,13 @@ def learn_all(scene: Scene, board: ShareBoard | None = None, **settings: Any) ->
         scene.snapshots,
         scene.stream,
         scene.workspace.store,
-        LearnerSetup(batch=16, publish_every_ms=1e9, durable_every_s=1e9, workers=board or WorkerHost(), **settings),
+        LearnerSetup(
+            batch=16,
+            publish_every_ms=1e9,
+            durable_every_s=1e9,
+            workers=WorkerHost() if board is None else BoardHost(board),
+            **settings,
+        ),
     )
     while learner.training.learned_until < scene.stream.head():
         learner.step()
@@ -281,7 +288,7 @@ def test_a_worker_may_join_in_the_midst_of_a_log(
         scene.snapshots,
         scene.stream,
         scene.workspace.store,
-        LearnerSetup(workers=board or WorkerHost()),
+        LearnerSetup(workers=WorkerHost() if board is None else BoardHost(board)),
     )
     learner.step()
     start_worker()

@@ -15,6 +15,7 @@ from online.learning.setup import LearnerSetup
 from online.learning.workers import WorkerHost
 from online.models import Options
 from online.plugins.workers.board import ShareBoard
+from online.plugins.workers.learner_workers import BoardHost
 from online.plugins.workers.worker import work
 from online.schemas.events import Event
 from online.stream.contract import Stream
@@ -51,7 +52,10 @@ def learner_of(
         scene.stream,
         scene.workspace.store,
         LearnerSetup(
-            publish_every_ms=publish_every_ms, durable_every_s=1e9, workers=board or WorkerHost(), drift="act"
+            publish_every_ms=publish_every_ms,
+            durable_every_s=1e9,
+            workers=WorkerHost() if board is None else BoardHost(board),
+            drift="act",
         ),
     )
     return scene, created
