@@ -386,8 +386,14 @@ def test_a_cusum_raises_no_alarm_in_15_000_and_one_within_25_wrong_answers(proba
     cusum = Cusum()
     losses = draw_losses([(15_000, probability)], 5)
     assert all(cusum.add(loss, f"c{n % 7}", n) is None for n, loss in enumerate(losses))
-    found = [change for n in range(25) if (change := cusum.add(1, f"c{n % 7}", 15_000 + n)) is not None]
-    assert len(found) == 1 and abs(found[0].since - 15_000) <= 10 and found[0].after > 0.6 > found[0].before
+    found = dict[int, ChangePoint]()
+    for n in range(25):
+        if (change := cusum.add(1, f"c{n % 7}", 15_000 + n)) is not None:
+            assert cusum.numbers() == Cusum().numbers()  # what came before is forgotten
+            found[15_000 + n] = change
+    [(last, change)] = found.items()
+    assert abs(change.since - 15_000) <= 10 and change.after > 0.6 > change.before
+    assert change.window == last + 1 - change.since
 
 
 def test_detectors_are_not_among_the_serving_parts(log: list[Entry]) -> None:

@@ -11,6 +11,7 @@ from online.errors import BadInput, Conflict, CorruptSnapshot, NotFound, Unavail
 from online.io.wakeup import Wakeup
 from online.models import StatePart
 from online.snapshots import Snapshots
+from online.snapshots.folder import LiveVersion
 from online.snapshots.labels import LabelTarget
 from online.snapshots.manifest import Manifest
 from online.snapshots.roll_back import LastRollBack
@@ -237,6 +238,55 @@ def test_versions_that_are_set_aside_are_kept_but_neither_live_nor_labelled(snap
     assert snapshots.folder.next_version() == 4
     publish(snapshots, 4)
     assert live_version(snapshots) == 4
+
+
+def rolled_back(snapshots: Snapshots) -> None:
+    """Versions 1 to 3, of which 2 is live and 3 was before."""
+    for version in (1, 2, 3):
+        publish(snapshots, version)
+    snapshots.control.roll_back(2, "r")
+    assert snapshots.folder.live() == LiveVersion(2, 30, previous=3)
+
+
+def test_the_live_version_that_is_set_aside_is_followed_by_one_with_the_version_before_it(snapshots: Snapshots) -> None:
+    rolled_back(snapshots)
+    set_aside(snapshots, 2, live=1)
+    assert snapshots.folder.live() == LiveVersion(1, previous=3)
+
+
+def test_no_version_is_the_one_before_itself(snapshots: Snapshots) -> None:
+    rolled_back(snapshots)
+    set_aside(snapshots, 2, live=3)
+    assert snapshots.folder.live() == LiveVersion(3, previous=0)
+
+
+def test_what_was_live_before_is_forgotten_once_it_is_set_aside(snapshots: Snapshots) -> None:
+    rolled_back(snapshots)
+    set_aside(snapshots, 3)
+    assert snapshots.folder.live() == LiveVersion(2, 15, previous=0)  # and the log ends at 15
+
+
+def test_a_rollback_without_a_live_version_has_none_before_it(snapshots: Snapshots) -> None:
+    publish(snapshots, 1)
+    (snapshots.folder.path / "LIVE").unlink()
+    snapshots.control.roll_back(1, "r")
+    assert snapshots.folder.live() == LiveVersion(1, 10, previous=0)
+
+
+def test_the_number_of_the_live_version_is_0_without_one(snapshots: Snapshots) -> None:
+    assert snapshots.folder.live_number() == 0
+    publish(snapshots, 1)
+    assert snapshots.folder.live_number() == 1
+
+
+def test_a_version_is_on_the_disk_with_the_folder_that_names_it(
+    snapshots: Snapshots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(snapshots, 1)
+    synced = list[Path]()
+    monkeypatch.setattr("online.snapshots.publish.sync_folder", synced.append)
+    snapshots.publisher.make_durable(1)
+    assert snapshots.folder.path in synced
 
 
 def test_setting_aside_is_completed_after_a_kill(snapshots: Snapshots) -> None:
