@@ -35,6 +35,10 @@ FEEDBACK = (
     *("tests/serving/feedback/test_outcomes.py", "tests/serving/callers", "tests/api/rest/test_inbox.py"),
     *("tests/api/auth", "tests/serving/usage", "tests/store/usage", "tests/api/rest/test_conversations.py"),
 )
+LEARNER = tuple(
+    f"tests/learning/test_{name}.py"
+    for name in ("learner", "training_state", "turns", "log_identity", "disk_writes", "gate", "contributions")
+)
 LEARNING = ("tests/learning", "tests/models/test_retirement.py", "tests/snapshots")
 STORE = ("tests/store/test_store.py", "tests/store/test_journal_copy.py", "tests/store/test_log_digests.py")
 
@@ -72,7 +76,7 @@ AREAS = (
     Area(
         ("online/learning/learner.py", "online/learning/publisher.py", "online/learning/training_state.py"),
         10,
-        ("tests/learning/test_learner.py", "tests/learning/test_training_state.py", "tests/learning/test_turns.py"),
+        LEARNER,
         LEARNING,
     ),
     Area(("online/serving/feedback/*.py",), 14, FEEDBACK[:4], FEEDBACK[4:]),
