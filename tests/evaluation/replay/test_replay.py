@@ -218,14 +218,14 @@ REPLAY_AND_COUNT_THREADS = """
 import sys, torch
 from pathlib import Path
 from online.evaluation.replay.candidate_specs import CandidateSpec
-from online.evaluation.replay.replay import Span
+from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.runs import replay_all
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
 
 before = torch.get_num_threads()
 source = open_source(sys.argv[1], ReadOptions())
-replay_all(source, [CandidateSpec("classifier")], Span(), 0.0, lambda share, examples: None)
+replay_all(source, [CandidateSpec("classifier")], ScoredSpan(), 0.0, lambda share, examples: None)
 print(before, torch.get_num_threads())
 """
 
