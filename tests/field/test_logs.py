@@ -98,6 +98,7 @@ WHOLE = ["version_2.jsonl", "windows.jsonl", "times_with_and_without_zone.jsonl"
 STATE = "as_exported.jsonl"
 
 
+@pytest.mark.few(24)
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("name", [*UNUSABLE, *NO_LOG])
 def test_a_damaged_log_is_refused_at_every_door_in_one_sentence(door: str, name: str, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ def test_a_replay_reproduces_every_answer_every_count_and_the_state(driven: Driv
     assert len(report.drift) == metrics["drift_alarms"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "kind"), [("chat", "ranker"), ("vec", "classifier"), ("rv", "river")])
 def test_a_replay_after_an_erasure_reproduces_every_count_and_the_state(driven: Driven, name: str, kind: str) -> None:
     """The answers are not reproduced: some were given by versions that had learned the erased users."""

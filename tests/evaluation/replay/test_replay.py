@@ -30,6 +30,7 @@ KEYS |= {"examples_per_second", "state_sha256", "drift", "bad", "details", "opti
 KEYS |= {"leads", "remedies", "warnings", "settings", "events_without_prediction", "outside", "targets_outside"}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "examples", "minimum"), [("ImageSegments", 2_310, 0.85), ("Phishing", 1_250, 0.88)])
 def test_the_classifier_exceeds_its_minimum_accuracy_on_the_streams_of_river(
     name: str, examples: int, minimum: float
@@ -78,6 +79,7 @@ def test_a_regressor_is_scored_by_its_errors_and_compared_with_baselines(tmp_pat
     assert report.figures["r2"] == pytest.approx(1 - 20 / (26 / 3), abs=1e-3)
 
 
+@pytest.mark.long
 def test_a_regressor_replays_the_regression_streams_of_river_and_a_classifier_does_not() -> None:
     report = replay_json("river:TrumpApproval", "--model", "regressor")
     assert report["examples"] == 1_001

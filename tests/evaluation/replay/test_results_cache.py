@@ -65,6 +65,7 @@ def create_job_of_a_table(folder: Path) -> ReplayJob:
 CreateJob = Callable[[Path], ReplayJob]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "create",
     [
@@ -87,6 +88,7 @@ def test_a_stored_result_is_read_unchanged(tmp_path: Path, create: CreateJob) ->
     assert found.losses.part(0, 10**6) == result.losses.part(0, 10**6)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "create", [create_job_of_classes, create_job_of_numbers, create_job_of_own_log, create_job_with_tasks]
 )

@@ -136,6 +136,7 @@ def render_event(offset: int, event: Event, about: str | None) -> dict[str, dict
     return {"event": {"offset": offset, **json.loads(event.body()), **own, **origin}}
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("kind", "options"),
     [

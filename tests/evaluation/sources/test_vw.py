@@ -349,6 +349,7 @@ def replayed(path: Path, kind: str = "classifier", **reads: Any) -> ReplayReport
     return replay.report()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_same_decisions_are_replayed_alike_in_every_format(logs: dict[str, Path], name: str) -> None:
     first, found = replayed(logs["one.vw"]), replayed(logs[name])
@@ -358,6 +359,7 @@ def test_the_same_decisions_are_replayed_alike_in_every_format(logs: dict[str, P
     assert found.figures["served_right"] == round(served * 600) and found.figures["served_rated"] == 600
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", ["classifier", "knn", "logistic", "river", "tower", "best_of"])
 def test_every_classifier_replays_decisions_and_learns_from_rewards_alone(logs: dict[str, Path], kind: str) -> None:
     report = replayed(logs["many.txt"], kind)

@@ -37,6 +37,7 @@ def make_case(kind: str, input: str, options: dict[str, Any]) -> Case:
     )
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("format", ["onnx", "safetensors"])
 @pytest.mark.parametrize("input", ["table", "vector"])
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ def load(service: Service, version: str, format: str) -> bytes:
     return service.http.get(url).raise_for_status().content
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("format", ["learner", "safetensors"])
 def test_a_delta_turns_the_file_of_one_version_into_that_of_another(followed: Followed, format: str) -> None:
     service, old, new = followed

@@ -82,6 +82,7 @@ def test_the_safetensors_reader_gives_the_served_answers_to_texts() -> None:
     check_answers(*pair(case, TENSORS, case.instances(32)))
 
 
+@pytest.mark.long
 def test_a_file_gives_the_served_answers_to_a_thousand_real_questions() -> None:
     questions = read_questions()
     case = TEXT_CASES[0]

@@ -35,6 +35,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     service.stop(signal.SIGKILL)
 
 
+@pytest.mark.long
 def test_the_manifest_names_the_files_by_their_sha256(service: Service) -> None:
     manifest = service.http.get("/v1/models/intents/encoder").raise_for_status().json()
     assert {file["name"] for file in manifest["files"]} == {"model.onnx", "vocab.txt"}

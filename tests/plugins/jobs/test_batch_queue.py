@@ -241,6 +241,7 @@ def with_job_folders(path: Path) -> str:
     return f'job_folders = ["{path}"]\n{MODELS}'
 
 
+@pytest.mark.long
 def test_a_job_survives_kills_and_restarts_of_the_service(start: Start, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_bytes(rows(LONG))
     service = with_feedback(start(with_job_folders(tmp_path)))

@@ -123,6 +123,7 @@ def test_a_job_resumes_after_ctrl_c(folder: Path) -> None:
     assert again.stdout == process.stdout  # the finished job is not repeated
 
 
+@pytest.mark.long
 def test_a_terminal_shows_the_progress_the_rate_and_the_remaining_time(folder: Path) -> None:
     reader, terminal = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}

@@ -136,6 +136,7 @@ def test_a_table_is_replayed_on_the_suitable_kinds_or_on_the_requested_ones(serv
     )
 
 
+@pytest.mark.long
 def test_columns_of_an_uploaded_table_can_be_left_out(service: Service) -> None:
     query = {"name": "sides.csv", "label": "side", "model": "majority"}
     shown = wait_until_ended(service, send(service, table(60, 3), **query, drop=["x0", "x2"]))
@@ -155,6 +156,7 @@ def test_an_invalid_log_is_reported_with_its_line_and_its_uploaded_name(service:
     assert "line 1 is not JSON" in failure(service, b"?\n", name="mine.jsonl")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("log", "query", "cause"),
     [
@@ -271,6 +273,7 @@ def test_an_estimator_or_a_class_named_by_an_upload_is_not_run(start: Start, tmp
         assert client.predict([{"x": 2.0}])["predictions"][0]["label"] == "n2"
 
 
+@pytest.mark.long
 def test_only_the_newest_replays_are_kept(service: Service) -> None:
     sent = [send(service, table(30), name="a.csv", label="side", model="knn")["id"] for _ in range(3)]
     until(lambda: read_replay(service, sent[-1])["state"] == "done", DONE_S, "the last one")
@@ -338,6 +341,7 @@ def test_a_replay_of_a_killed_service_is_reported_as_failed(start: Start) -> Non
     assert restarted.http.delete(f"/v1/replays/{sent['id']}").status_code == 200
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("make", "suffix"), [(gzip_bomb, ".gz"), (zstd_bomb, ".zst")])
 def test_an_upload_that_unpacks_to_much_is_refused(
     service: Service, tmp_path: Path, make: Callable[[Path, bytes, int], Path], suffix: str
@@ -347,6 +351,7 @@ def test_an_upload_that_unpacks_to_much_is_refused(
     assert f"log.jsonl{suffix} unpacks to" in error and "max_unpacked_ratio" in error
 
 
+@pytest.mark.long
 def test_an_upload_of_one_endless_line_is_refused(service: Service, tmp_path: Path) -> None:
     log = zstd_bomb(tmp_path / "log", b"x", 200 * MB).read_bytes()
     assert "max_line_bytes" in failure(service, log, name="log.jsonl.zst")
