@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import config
-from tests.preload import ForkedProcess, launcher
+from tests.preload import ForkedProcess
 from tests.support import Service, run_online, until
 
 MODELS = """
@@ -111,7 +111,7 @@ def accepted_by_children(number: signal.Signals) -> Iterator[None]:
 
 def test_a_job_resumes_after_ctrl_c(folder: Path) -> None:
     with accepted_by_children(signal.SIGINT):
-        stopped = subprocess.Popen([launcher(), *command(folder, "stopped")[1:]], stderr=subprocess.PIPE, text=True)
+        stopped = subprocess.Popen(command(folder, "stopped"), stderr=subprocess.PIPE, text=True)
     until(lambda: progress(folder, "stopped"), 120, "progress on disk")
     stopped.send_signal(signal.SIGINT)
     _, errors = stopped.communicate(timeout=60)
