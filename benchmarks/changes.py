@@ -52,7 +52,7 @@ class Constant:
 
 
 def parse_constant(text: str) -> Change:
-    """Read a command-line argument such as `models.ranker.optimism.COMPARED=10`: a constant below `online`, and a value.
+    """Read a command-line argument such as `models.ranker.exploration.COMPARED=10`: a constant below `online`, and a value.
 
     Raises ArgumentTypeError if there is no such constant, or if its type cannot hold the value.
     """

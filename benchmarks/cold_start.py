@@ -259,7 +259,7 @@ def main() -> int:
         type=parse_constant,
         default=Change(),
         metavar="MODULE.NAME=VALUE",
-        help="another value of a constant below `online`, such as models.ranker.optimism.COMPARED=10",
+        help="another value of a constant below `online`, such as models.ranker.exploration.COMPARED=10",
     )
     flags = parser.parse_args()
     with flags.constant.in_force():

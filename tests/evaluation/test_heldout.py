@@ -204,11 +204,11 @@ def read_constant(key: tuple[str, str]) -> Any:
 
 def test_a_constant_of_the_command_line_has_the_type_of_the_shipped_one() -> None:
     place = ("online.models.ranker.exploration", "NEAR_WEIGHT")
-    assert parse_constant("models.ranker.optimism.NEAR_WEIGHT=1") == Change(constants={place: 1.0})
+    assert parse_constant("models.ranker.exploration.NEAR_WEIGHT=1") == Change(constants={place: 1.0})
 
 
 @pytest.mark.parametrize(
-    "text", ["", "COMPARED=5", "models.ranker.optimism.NONE=5", "models.ranker.optimism.COMPARED=x"]
+    "text", ["", "COMPARED=5", "models.ranker.exploration.NONE=5", "models.ranker.exploration.COMPARED=x"]
 )
 def test_a_constant_that_does_not_exist_or_fit_is_refused(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="is not a constant below `online`"):
