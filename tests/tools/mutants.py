@@ -33,7 +33,7 @@ NEVER_S = 900.0
 FEEDBACK = (
     *("tests/api/rest/test_predict.py", "tests/api/rest/test_feedback_links.py", "tests/api/rest/test_examples.py"),
     *("tests/serving/feedback/test_outcomes.py", "tests/serving/callers", "tests/api/rest/test_inbox.py"),
-    *("tests/api/auth", "tests/serving/usage", "tests/store/usage", "tests/api/rest/test_conversations.py"),
+    *("tests/api/auth", "tests/plugins/usage", "tests/store/usage", "tests/api/rest/test_conversations.py"),
 )
 LEARNER = tuple(
     f"tests/learning/test_{name}.py"
