@@ -14,10 +14,11 @@ from online.learning.gate import (
     compute_tail_probability,
     encode_golden_questions,
     explain_regression,
+    has_no_answer,
 )
 from online.learning.held_out import MAX_COUNT, MAX_OF_HOLDER, HeldOutSet
 from online.learning.process import load_golden_questions
-from online.models import Example, create
+from online.models import Answer, Candidate, Example, create
 from online.schemas.events import Entry, Event
 from online.settings import GoldenQuestionSettings, ModelSettings
 from online.store.refusals import load_refusals
@@ -84,6 +85,15 @@ def test_the_gate_refuses_a_snapshot_that_answers_none_of_its_newest_inputs() ->
     model.learn([Example(n, "label", row({"width": float(n)}), "ab"[n % 2]) for n in range(10)])
     refusal = Gate("river", options).refusal(model.state(serving_only=True), model.probes())
     assert refusal == "it has no finite answer to any input that it has learned last"
+
+
+def test_an_answer_that_is_withheld_is_an_answer() -> None:
+    withheld = Answer(None, (Candidate("a", 0.4), Candidate("b", 0.4)), abstained=True)
+    assert [has_no_answer(each) for each in (withheld, Answer(None, ()), Answer(None, (), abstained=True))] == [
+        False,
+        False,
+        True,
+    ]
 
 
 # held out
