@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import get_args
 
 from online.evaluation.sources.bad_lines import LINE_PROBLEMS
+from online.plugins.monitoring.verdict_words import SENTENCES
 from online.schemas.fields import CauseCode
-from online.serving.monitoring.verdict_words import SENTENCES
 
 ROOT = Path(__file__).parent.parent
 FRONTEND = ROOT / "frontend" / "src" / "lib"

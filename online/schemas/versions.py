@@ -1,6 +1,6 @@
 """Versions of a model: labels, rollback, freezing, shadow and quarantine."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -64,49 +64,6 @@ class VersionsAnswer(Wire):
     frozen: FreezeState | None = Field(
         description="Since when learning is frozen, and why; null where the model learns."
     )
-
-
-class GivenAnswer(Wire):
-    """The answer of a version."""
-
-    choice: str | None = Field(description="The class, the number or the id of the reply; null: no answer.")
-    text: str | None = Field(description="Of the reply.")
-    score: float
-
-
-class NewestFeedback(Wire):
-    """The newest feedback about a question: one of the three."""
-
-    reward: float | None
-    label: str | None
-    correction: str | None
-    choice: str | None = Field(description="The answer that a reward rates.")
-
-
-class ChangedAnswer(Wire):
-    """A question that the later version answers otherwise."""
-
-    question: Any = Field(description="The instance that was sent.")
-    asked: int = Field(description="How often it was asked among the newest predictions.")
-    asked_at: str
-    before: GivenAnswer
-    after: GivenAnswer
-    said: NewestFeedback | None
-    better: bool | None = Field(
-        description="By what was said: true if it is right now, false if it was; null: unknown."
-    )
-
-
-class VersionChangesAnswer(Wire):
-    """Which of the newest different questions a version answers otherwise than an earlier one."""
-
-    version: str
-    since: str
-    questions: int = Field(description="How many were compared.")
-    unchanged: int
-    better: int
-    worse: int
-    changes: list[ChangedAnswer] = Field(description="Newest question first.")
 
 
 class ShadowAnswer(Wire):

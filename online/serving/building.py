@@ -36,11 +36,9 @@ from online.serving.feedback.work import create_work
 from online.serving.inbox.deciding import Inbox
 from online.serving.live import LiveModel
 from online.serving.model_runtime import ModelRuntime
-from online.serving.monitoring.curve import CurveKeeper
 from online.serving.monitoring.live_monitor import LiveMonitor
 from online.serving.monitoring.shadow import Shadow
 from online.serving.monitoring.standstill import StandstillWatch
-from online.serving.monitoring.version_changes import VersionComparison
 from online.serving.predictor import Predictor
 from online.serving.processes.child import start_child
 from online.serving.processes.journal_copier import JournalCopier
@@ -129,12 +127,8 @@ def build(
 def build_erasures(workspace: Workspace, models: Mapping[str, ModelRuntime], parts: ContributedParts) -> Erasures:
     """Build the erasures, with what each must forget in memory."""
 
-    def forget(model: ModelRuntime) -> None:
-        model.curve.forget()
-        model.comparison.forget()
-
     erasable = {
-        name: ErasableModel(model.spec, model.snapshots, model.relay, partial(forget, model))
+        name: ErasableModel(model.spec, model.snapshots, model.relay, model.forget_log_of_parts)
         for name, model in models.items()
     }
     work = ErasureWork(workspace, erasable, parts)
@@ -235,7 +229,6 @@ class ModelBuilder:
         feedback = Feedback(settings, transactions, self.store, recorder, feed, metrics, self.clock, self.rates)
         holders = self._build_holders(feedback, feed)
         outcomes = OutcomeMarker(feedback, feed, metrics, self.clock, self.is_primary)
-        numbers = spec_of(spec.kind).predicts_numbers
         runtime = ModelRuntime(
             spec=spec,
             live=live,
@@ -252,8 +245,6 @@ class ModelBuilder:
             inbox=Inbox(feedback),
             relay=relay,
             feed=feed,
-            curve=CurveKeeper(spec.name, numbers, workspace.store, feed.notify),
-            comparison=VersionComparison(spec.name, live, numbers, transactions.read),
             ratings=RatingCounter(spec.name, workspace.store),
             metrics=metrics,
             standstill=StandstillWatch(

@@ -25,10 +25,7 @@ from online.serving.feedback.quarantine_ending import end_quarantine
 from online.serving.inbox.deciding import Inbox
 from online.serving.live import LiveModel, describe_set_aside
 from online.serving.monitoring.arrivals import ArrivalNotifier
-from online.serving.monitoring.curve import CurveKeeper
-from online.serving.monitoring.health import HealthCheck, ModelHealth, Ratings
 from online.serving.monitoring.standstill import StandstillWatch
-from online.serving.monitoring.version_changes import VersionComparison
 from online.serving.parts import ModelPart
 from online.serving.predictor import Predictor
 from online.serving.rating_counter import RatingCounter
@@ -88,8 +85,6 @@ class ModelRuntime:
     inbox: Inbox
     relay: StreamRelay | None
     feed: EventFeed
-    curve: CurveKeeper
-    comparison: VersionComparison
     ratings: RatingCounter
     metrics: Metrics
     standstill: StandstillWatch
@@ -206,18 +201,6 @@ class ModelRuntime:
         name = self.spec.name
         return {"encoder": encoder_of(connection, name), "adaptation": load_adaptation(connection, name)}
 
-    async def check_health(self, learner: LearnerState) -> ModelHealth:
-        """Return the verdict on the model, and what it rests on. Raises Unavailable if the store does not answer."""
-        return await self._health_check.assess(learner)
-
-    async def rate_answers(self) -> Ratings:
-        """Return the figures that the verdict rests on. Raises Unavailable if the store does not answer."""
-        return await self._health_check.rate()
-
-    @property
-    def _health_check(self) -> HealthCheck:
-        return HealthCheck(self.spec.name, self.live, self.curve, self.read)
-
     def describe(self, learner: LearnerState) -> dict[str, Any]:
         """Return the data of the event `status`."""
         served = self.live.current
@@ -233,10 +216,12 @@ class ModelRuntime:
         """Drop what is in memory about a log that is no longer there."""
         self.feedback.acknowledged.clear()
         self.standstill.reset()
-        self.comparison.forget()
+        asyncio.get_running_loop().run_in_executor(None, self.forget_log_of_parts)
+
+    def forget_log_of_parts(self) -> None:
+        """Let plugins drop what they have in memory of the log. It may take a moment."""
         for part in self.parts.list(ModelPart):
             part.forget_log()
-        asyncio.get_running_loop().run_in_executor(None, self.curve.forget)  # it may wait for a page
 
     def background_work(self, is_primary: bool) -> Iterator[Coroutine[Any, Any, None]]:
         """Yield what runs beside the requests until the service stops; some of it in the first worker only."""
@@ -281,7 +266,6 @@ class ModelRuntime:
         await self.outcomes.flush()
         for part in self.parts.list(ModelPart):
             await part.close()
-        await self.curve.stop()
         await self.ratings.stop()
         self.stream.close()
         if self.relay is not None:

@@ -47,4 +47,4 @@ class ModelPart(ServicePart):
     """The part of a served model that a plugin contributes."""
 
     def forget_log(self) -> None:
-        """Drop what is in memory about a log that is no longer there."""
+        """Drop what is in memory of a log that is no longer there, or of a user who was erased. Called in a thread."""

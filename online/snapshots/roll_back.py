@@ -30,6 +30,19 @@ class LastRollBack:
     since: int
 
 
+@dataclass(frozen=True, slots=True)
+class RollBackInForce:
+    """A roll back that is in force: the newest version, what it has learned, and what was learned when the roll back came.
+
+    previous: the version that was live before; 0 if it is older than the one that is live now, or unknown.
+    """
+
+    newest: int
+    learned_until: int
+    held_until: int
+    previous: int
+
+
 class LiveControl:
     """Moves LIVE to older versions; freezes and thaws."""
 
@@ -117,3 +130,17 @@ class LiveControl:
             (self.folder.path / "FROZEN").unlink(missing_ok=True)
             sync_folder(self.folder.path)
             self.folder.wakeup.notify()
+
+    def find_held(self) -> RollBackInForce | None:
+        """Return the roll back that is in force; None while the newest version is live, or about to be."""
+        try:
+            live = self.folder.live()
+        except CorruptSnapshot:
+            return None
+        if live is None or live.held_until <= self.folder.read_learned_until(live.version):
+            return None
+        newest = self.folder.versions()[-1]
+        if newest <= live.version:
+            return None
+        previous = live.previous if live.previous > live.version else 0
+        return RollBackInForce(newest, self.folder.read_learned_until(newest), live.held_until, previous)

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select, update
 from sqlmodel import Field, SQLModel
 
-from online.schemas.monitoring import RefusedGroup
+from online.schemas.refusals import RefusedGroup
 from online.store.events import EVENTS
 from online.store.feedback import FEEDBACK
 

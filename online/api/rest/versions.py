@@ -7,7 +7,6 @@ dropping a quarantine writes to the log: it appends retractions.
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import Query, Request, Response
@@ -18,7 +17,7 @@ from online.api.bodies import read_body_as
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import json_response, live_headers, version_headers
 from online.api.routes import Router
-from online.errors import Conflict, NotFound
+from online.errors import Conflict
 from online.schemas.fields import Cause
 from online.schemas.versions import (
     EndQuarantine,
@@ -30,13 +29,11 @@ from online.schemas.versions import (
     RollbackAnswer,
     RollbackRequest,
     ShadowAnswer,
-    VersionChangesAnswer,
     VersionLabel,
     VersionsAnswer,
 )
 from online.serving.live import LiveModel
 from online.serving.model_runtime import ModelRuntime
-from online.serving.monitoring.version_changes import MAX_QUESTIONS, AnswerChange, VersionChanges
 from online.snapshots.labels import SHADOW, LabelTarget
 from online.snapshots.manifest import describe_version
 from online.snapshots.roll_back import Freeze
@@ -90,67 +87,6 @@ def describe_live(live: LiveModel) -> dict[str, object]:
     freeze = live.frozen
     labels = [{"label": name, "version": str(v.version), "percent": v.percent} for name, v in live.labels.items()]
     return {"labels": labels, "frozen": asdict(freeze) if freeze else None}
-
-
-@router.get("/v1/models/{model}/versions/{version}/changes", "curate", response_model=VersionChangesAnswer)
-async def compare_versions(
-    model: ModelDep,
-    version: str,
-    since: Annotated[
-        str | None,
-        Query(description="The earlier version; by default the one an hour before, or else the previous one."),
-    ] = None,
-    questions: Annotated[int, Query(ge=1, le=MAX_QUESTIONS, description="How many of the newest to compare.")] = 200,
-) -> Response:
-    """Which of the newest questions that were recorded this version answers otherwise than an earlier one.
-
-    Both versions are loaded and answer now, without draws of a policy. The same question asked twice is one. Numbers that differ
-    by one percent at most are the same answer.
-    """
-    number = await asyncio.to_thread(model.snapshots.labels.resolve, version)
-    earlier = await asyncio.to_thread(find_earlier, model, number, since)
-    found = await model.comparison.compare(number, earlier, questions)
-    return json_response(describe_changes(found), headers=live_headers(model))
-
-
-def find_earlier(model: ModelRuntime, version: int, since: str | None) -> int:
-    """Return the version to compare with. Raises NotFound and CorruptSnapshot."""
-    snapshots, recipe = model.snapshots, model.live.encoder_config.recipe
-    if since is not None:
-        return snapshots.labels.resolve(since)
-    created_at = datetime.fromisoformat(snapshots.folder.manifest(version).created_at)
-    hour_before = snapshots.folder.newest_until((created_at - timedelta(hours=1)).isoformat(), recipe, version)
-    previous = max((each for each in snapshots.folder.versions() if each < version), default=None)
-    if hour_before is None and previous is None:
-        raise NotFound(f"{model.spec.name} keeps no version before version {version} to compare it with")
-    return hour_before or previous or version
-
-
-def describe_changes(found: VersionChanges) -> dict[str, object]:
-    """Return the changes between two versions as the API shows them."""
-    return {
-        "version": str(found.version),
-        "since": str(found.since),
-        "questions": found.questions,
-        "unchanged": found.questions - len(found.changes),
-        "better": sum(change.is_better is True for change in found.changes),
-        "worse": sum(change.is_better is False for change in found.changes),
-        "changes": [describe_changed_answer(change) for change in found.changes],
-    }
-
-
-def describe_changed_answer(change: AnswerChange) -> dict[str, object]:
-    """Return a question that two versions answer differently, with the newest feedback about it."""
-    said = change.said
-    return {
-        "question": change.instance,
-        "asked": change.asked,
-        "asked_at": change.asked_at,
-        "before": change.before.model_dump(),
-        "after": change.after.model_dump(),
-        "said": said and said.model_dump(),
-        "better": change.is_better,
-    }
 
 
 @router.post("/v1/models/{model}:rollback", "operate", response_model=RollbackAnswer, body=RollbackRequest)

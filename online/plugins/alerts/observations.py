@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from online.plugins.monitoring.health import ModelHealth
+from online.plugins.monitoring.verdict_words import word_verdict
 from online.schemas.models import LearnerState
 from online.scoring.verdict import VerdictInputs, assess
 from online.serving.disk_space import DiskSpace
-from online.serving.monitoring.health import ModelHealth
-from online.serving.monitoring.verdict_words import word_verdict
 from online.store.quarantine import QuarantineRow
 
 EventName = Literal["verdict", "rollback", "quarantine", "drift", "learner", "disk", "test"]

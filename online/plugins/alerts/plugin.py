@@ -22,6 +22,7 @@ class AlertsPlugin(Plugin):
     """The hooks of the alerts."""
 
     name = "alerts"
+    requires = ("monitoring",)  # whose verdict it watches
 
     def settings(self) -> "type[AlertSettings]":
         """Return the class of this plugin's settings."""

@@ -20,6 +20,7 @@ from online.plugins.alerts.messages import build_body, encode
 from online.plugins.alerts.noticed import AlertStateRow, load_states, note_change
 from online.plugins.alerts.observations import Observation, observe_disk, observe_learner, observe_model
 from online.plugins.alerts.settings import AlertSettings
+from online.plugins.monitoring.model_monitoring import ModelMonitoring
 from online.schemas.models import LearnerState
 from online.serving.disk_space import DiskSpace
 from online.serving.model_runtime import ModelRuntime
@@ -50,7 +51,7 @@ class Sources:
         """Raises Unavailable."""
         learner = self.learner()
         for name, model in self.models.items():
-            health = await model.check_health(learner)
+            health = await model.parts.find(ModelMonitoring).assess(learner)
             quarantine = await model.read(partial(load_open, model=name))
             for observation in observe_model(name, health, quarantine):
                 yield observation

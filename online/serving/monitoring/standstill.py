@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from online.serving.live import LiveModel
-from online.serving.monitoring.health import find_held
 from online.snapshots.progress import LearningProgress, read_progress
 from online.telemetry import OutageLog
 
@@ -65,7 +64,7 @@ class StandstillWatch:
             await asyncio.sleep(min(LOOK_EVERY_S, self.after_s / 4))
 
     def _look(self) -> LearningPosition:
-        snapshots, held = self.live.snapshots, find_held(self.live.snapshots)
+        snapshots, held = self.live.snapshots, self.live.snapshots.control.find_held()
         learned_until = max(self.live.current.learned_until, held.learned_until if held else 0)
         is_frozen = self.live.frozen is not None
         return LearningPosition(self.read_head(), learned_until, read_progress(snapshots.folder.path), is_frozen)

@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from online.api.rest.monitoring import follow_events
+from online.api.rest.events import follow_events
 from online.schemas.access.callers import Caller, caller_with
 from online.serving.event_feed import FeedEvent
 from tests.api.auth.access import ADMIN_KEY, CHAT, VEC, ask, bearer, browse, build, new_key, rate

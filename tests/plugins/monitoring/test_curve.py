@@ -18,11 +18,11 @@ from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Replay
 from online.evaluation.sources.log_export import LogExport
 from online.evaluation.sources.opening import open_source
+from online.plugins.monitoring.curve import FORMAT, REMEMBERED, CurveCounts, CurveKeeper, per_minute
 from online.schemas.events import Event
 from online.scoring.class_score import ClassScore
 from online.scoring.number_score import NumberScore
 from online.scoring.prequential import Curve, names_right_answer
-from online.serving.monitoring.curve import FORMAT, REMEMBERED, CurveCounts, CurveKeeper, per_minute
 from online.settings import ModelSettings, Settings
 from online.state.workspace import Workspace
 from online.store import Store
@@ -167,7 +167,7 @@ def test_every_count_equals_that_of_a_replay_of_the_exported_log(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lag: int
 ) -> None:
     # With a small limit, some feedback is older than the remembered predictions.
-    monkeypatch.setattr("online.serving.monitoring.curve.REMEMBERED", 100)
+    monkeypatch.setattr("online.plugins.monitoring.curve.REMEMBERED", 100)
     log = Log(workspace.store, seed=lag, lag=lag)
     log.grow(1_500)
     counts = count_all(create_keeper(workspace))

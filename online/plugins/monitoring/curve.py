@@ -21,6 +21,7 @@ from sqlalchemy import Connection
 
 from online.errors import Unavailable
 from online.models import parse_number
+from online.plugins.monitoring.judged_offsets import JudgedOffsets
 from online.schemas.events import Event
 from online.scoring.prequential import (
     Baselines,
@@ -32,7 +33,6 @@ from online.scoring.prequential import (
     names_right_answer,
 )
 from online.scoring.recent_outcomes import KEPT, AnswerOutcome, RecentOutcomes
-from online.serving.monitoring.judged_offsets import JudgedOffsets
 from online.store import Store
 from online.store.deletion.event_expiry import load_expiry
 from online.store.events import head_of

@@ -2,7 +2,7 @@
 
 curve, store, snapshots, live, learner --> Facts --assess--> Verdict
 
-The API answers from `ModelRuntime.check_health`. The sender of alerts calls it repeatedly, to notice a change of the verdict.
+The API answers from `ModelMonitoring.assess`. The sender of alerts calls it repeatedly, to notice a change of the verdict.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from online.errors import CorruptSnapshot
+from online.plugins.monitoring.curve import CurveCounts, CurveKeeper
 from online.schemas.fields import Cause
 from online.schemas.models import LearnerState
 from online.scoring.drift_changes import (
@@ -39,9 +39,7 @@ from online.scoring.falls import (
 from online.scoring.recent_outcomes import HEADLINE, KEPT, OutcomeSpan, RecentOutcomes
 from online.scoring.verdict import DriftSummary, Verdict, VerdictInputs, assess
 from online.serving.live import LiveModel, find_cause
-from online.serving.monitoring.curve import CurveCounts, CurveKeeper
-from online.snapshots import Snapshots
-from online.snapshots.roll_back import LastRollBack
+from online.snapshots.roll_back import LastRollBack, RollBackInForce
 from online.state.base_snapshot import missing_until
 from online.store.drift_alarms import DriftAlarmRow, load_drift_alarms
 from online.store.events import head_of
@@ -136,7 +134,7 @@ class HealthCheck:
         """Return the verdict now. Raises Unavailable if the store does not answer."""
         live, snapshots = self.live, self.live.snapshots
         served, recipe = live.current, live.encoder_config.recipe
-        held = await asyncio.to_thread(find_held, snapshots)
+        held = await asyncio.to_thread(snapshots.control.find_held)
         ratings = await self._rate(held)
         learned_until = max(served.learned_until, held.learned_until if held else 0)
         load = partial(load_facts, model=self.model, recipe=recipe, learned_until=learned_until, ratings=ratings)
@@ -158,7 +156,7 @@ class HealthCheck:
 
     async def rate(self) -> Ratings:
         """Return the figures that the verdict rests on. Raises Unavailable if the store does not answer."""
-        return await self._rate(await asyncio.to_thread(find_held, self.live.snapshots))
+        return await self._rate(await asyncio.to_thread(self.live.snapshots.control.find_held))
 
     async def _rate(self, held: "RollBackInForce | None") -> Ratings:
         learned_until = self.live.current.learned_until
@@ -171,37 +169,9 @@ class HealthCheck:
         return ratings
 
 
-@dataclass(frozen=True, slots=True)
-class RollBackInForce:
-    """A roll back that is in force: the newest version, what it has learned, and what was learned when the roll back came.
-
-    previous: the version that was live before; 0 if it is older than the one that is live now, or unknown.
-    """
-
-    newest: int
-    learned_until: int
-    held_until: int
-    previous: int
-
-
 def describe_alarm(row: DriftAlarmRow) -> Alarm:
     """Return the alarm of a row."""
     return Alarm(**row.model_dump(exclude={"model", "noted_at"}))
-
-
-def find_held(snapshots: Snapshots) -> RollBackInForce | None:
-    """Return None while the newest version is live, or about to be."""
-    try:
-        live = snapshots.folder.live()
-    except CorruptSnapshot:
-        return None
-    if live is None or live.held_until <= snapshots.folder.read_learned_until(live.version):
-        return None
-    newest = snapshots.folder.versions()[-1]
-    if newest <= live.version:
-        return None
-    previous = live.previous if live.previous > live.version else 0
-    return RollBackInForce(newest, snapshots.folder.read_learned_until(newest), live.held_until, previous)
 
 
 def summarize_ratings(

@@ -18,7 +18,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from online.models import Answer, parse_number
-from online.schemas.versions import GivenAnswer, NewestFeedback
+from online.plugins.monitoring.schemas import GivenAnswer, NewestFeedback
 from online.serving.live import LiveModel
 from online.serving.turns import Turns
 from online.serving.versions import ServedVersion

@@ -1,42 +1,32 @@
-"""Monitoring of one model: the verdict, drift alarms, the prequential curve, refused feedback and live events."""
+"""Monitoring of one model: the verdict, drift alarms, the prequential curve, and what versions answer otherwise."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 from fastapi import Query, Response
-from fastapi.responses import StreamingResponse
-from sqlalchemy import Connection
 
-from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import json_response, live_headers
 from online.api.routes import Router
-from online.schemas.access.callers import Caller
-from online.schemas.events import Event
-from online.schemas.monitoring import CurveAnswer, DriftAnswer, HealthAnswer, JudgedAnswer, RefusedAnswer
+from online.errors import NotFound
+from online.plugins.monitoring.curve import CurveCounts, per_minute
+from online.plugins.monitoring.health import ModelHealth, Ratings
+from online.plugins.monitoring.model_monitoring import ModelMonitoring
+from online.plugins.monitoring.schemas import CurveAnswer, DriftAnswer, HealthAnswer, JudgedAnswer, VersionChangesAnswer
+from online.plugins.monitoring.verdict_words import word_reason, word_verdict
+from online.plugins.monitoring.version_changes import MAX_QUESTIONS, AnswerChange, VersionChanges
 from online.scoring.drift_changes import Alarm, AlarmGroup
 from online.scoring.prequential import MAX_SEGMENTS
 from online.scoring.verdict import Reason, VerdictInputs
-from online.serving.event_feed import FeedEvent
 from online.serving.model_runtime import ModelRuntime
-from online.serving.monitoring.curve import CurveCounts, per_minute
-from online.serving.monitoring.health import ModelHealth, Ratings
-from online.serving.monitoring.verdict_words import word_reason, word_verdict
-from online.serving.runtime import Runtime
 from online.store.feedback import load_first_time
-from online.store.refusals import count_refusals, group_refusals, load_newest_refusals
 from online.store.usage.counts import UsageCounts, load_totals
 
 router = Router()
 
-KEEP_ALIVE_S = 15.0
-MAX_REFUSALS = 100
-MAX_GROUPS = 20  # of refusals
 MAX_JUDGED_OFFSETS = 200  # in one request
 
 
@@ -44,7 +34,7 @@ MAX_JUDGED_OFFSETS = 200  # in one request
 async def list_drift(model: ModelDep) -> Response:
     """The newest alarms of the drift detectors, newest first."""
     name = model.spec.name
-    ratings = await model.rate_answers()
+    ratings = await model.parts.find(ModelMonitoring).rate()
     changes = ratings.changes
     times = await model.read(lambda connection: [load_first_time(connection, name, each.since - 1) for each in changes])
     described = await asyncio.to_thread(describe_changes, model, ratings)
@@ -84,7 +74,7 @@ async def get_health(model: ModelDep, runtime: RuntimeDep) -> Response:
     The newest judgements are compared with every stretch before, and with naive guessers, by tests that chance does
     not pass. The reasons have codes and figures; new codes may be added.
     """
-    health, ratings = await model.check_health(runtime.learner()), await load_ratings(model)
+    health, ratings = await model.parts.find(ModelMonitoring).assess(runtime.learner()), await load_ratings(model)
     return json_response(describe_health(health, ratings), headers=live_headers(model))
 
 
@@ -139,7 +129,7 @@ async def get_curve(
 ) -> Response:
     """The prequential curve. While a long log is being counted, it ends at `counted_until`; the event `counted` follows."""
     head = await asyncio.to_thread(model.stream.head)
-    curve = await model.curve.summarize(lambda counts: describe_curve(counts, points))
+    curve = await model.parts.find(ModelMonitoring).curve.summarize(lambda counts: describe_curve(counts, points))
     ratings = await load_ratings(model)
     curve |= {"rated": ratings.rated, "right": ratings.good}
     return json_response({**curve, "head": max(head, curve["counted_until"])}, headers=live_headers(model))
@@ -168,75 +158,66 @@ async def count_judged(
     ],
 ) -> Response:
     """How many served answers had been judged up to an offset, exactly: the curve is thinned, and says so at some only."""
-    judged = await model.curve.summarize(lambda counts: counts.judged_until(offset))
+    judged = await model.parts.find(ModelMonitoring).curve.summarize(lambda counts: counts.judged_until(offset))
     return json_response({"judged": [judged[each] for each in offset]}, headers=live_headers(model))
 
 
-@router.get("/v1/models/{model}/refused", "operate", response_model=RefusedAnswer)
-async def list_refused(model: ModelDep) -> Response:
-    """The feedback that could not be learned: how much there is, by its reasons, and the newest of it, newest first."""
-    content = await model.read(partial(read_refusals, name=model.spec.name, recipe=model.live.encoder_config.recipe))
-    return json_response(content, headers=live_headers(model))
+@router.get("/v1/models/{model}/versions/{version}/changes", "curate", response_model=VersionChangesAnswer)
+async def compare_versions(
+    model: ModelDep,
+    version: str,
+    since: Annotated[
+        str | None,
+        Query(description="The earlier version; by default the one an hour before, or else the previous one."),
+    ] = None,
+    questions: Annotated[int, Query(ge=1, le=MAX_QUESTIONS, description="How many of the newest to compare.")] = 200,
+) -> Response:
+    """Which of the newest questions that were recorded this version answers otherwise than an earlier one.
+
+    Both versions are loaded and answer now, without draws of a policy. The same question asked twice is one. Numbers that differ
+    by one percent at most are the same answer.
+    """
+    number = await asyncio.to_thread(model.snapshots.labels.resolve, version)
+    earlier = await asyncio.to_thread(find_earlier, model, number, since)
+    found = await model.parts.find(ModelMonitoring).comparison.compare(number, earlier, questions)
+    return json_response(describe_changed_answers(found), headers=live_headers(model))
 
 
-def read_refusals(connection: Connection, name: str, recipe: str) -> dict[str, object]:
-    """Return the refused feedback of a model as the API shows it: the count, the groups and the newest."""
+def find_earlier(model: ModelRuntime, version: int, since: str | None) -> int:
+    """Return the version to compare with. Raises NotFound and CorruptSnapshot."""
+    snapshots, recipe = model.snapshots, model.live.encoder_config.recipe
+    if since is not None:
+        return snapshots.labels.resolve(since)
+    created_at = datetime.fromisoformat(snapshots.folder.manifest(version).created_at)
+    hour_before = snapshots.folder.newest_until((created_at - timedelta(hours=1)).isoformat(), recipe, version)
+    previous = max((each for each in snapshots.folder.versions() if each < version), default=None)
+    if hour_before is None and previous is None:
+        raise NotFound(f"{model.spec.name} keeps no version before version {version} to compare it with")
+    return hour_before or previous or version
+
+
+def describe_changed_answers(found: VersionChanges) -> dict[str, object]:
+    """Return the changes between two versions as the API shows them."""
     return {
-        "count": count_refusals(connection, name, recipe, after=0),
-        "groups": [group.model_dump() for group in group_refusals(connection, name, recipe)[:MAX_GROUPS]],
-        "refused": [describe_refusal(row) for row in load_newest_refusals(connection, name, recipe, MAX_REFUSALS)],
+        "version": str(found.version),
+        "since": str(found.since),
+        "questions": found.questions,
+        "unchanged": found.questions - len(found.changes),
+        "better": sum(change.is_better is True for change in found.changes),
+        "worse": sum(change.is_better is False for change in found.changes),
+        "changes": [describe_changed_answer(change) for change in found.changes],
     }
 
 
-def describe_refusal(row: Mapping[str, Any]) -> dict[str, object]:
-    """Return a refused event with its reason."""
-    event = Event.parse(row["body"], b"")
-    fields = {name: row[name] for name in ("offset", "id", "reason", "created_at")}
-    return {**fields, "kind": event.kind, "label": event.label}
-
-
-@router.get("/v1/models/{model}/events", "predict")
-async def stream_events(model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> StreamingResponse:
-    """Server-sent events: status, published, received, learned, refused, retracted, rejected, rolled_back, frozen, set_aside,
-    labelled, adapted, counted, caller, inbox. `received` follows when the log has grown, at most once a second.
-
-    What became of a feedback, and of a caller, is sent to its caller, and to curators; that the inbox has changed, to curators.
-    """
-    model.feed.check_capacity()
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **live_headers(model)}
-    return StreamingResponse(follow_events(model, runtime, caller), media_type="text/event-stream", headers=headers)
-
-
-async def follow_events(model: ModelRuntime, runtime: Runtime, caller: Caller) -> AsyncIterator[bytes]:
-    """Yield the events of a model until the feed closes, which the server does before it drains connections.
-
-    sse-starlette is not used: it learns of a shutdown from uvicorn's signal handler, which it
-    patches. Here the feed itself ends the streams, however the server is stopped.
-    """
-    queue = model.feed.subscribe()
-    try:
-        yield encode_event("status", model.describe(runtime.learner()))
-        while not runtime.stopping:
-            try:
-                async with asyncio.timeout(KEEP_ALIVE_S):
-                    event = await queue.get()
-            except TimeoutError:
-                yield b": still here\n\n"
-                continue
-            if event is None:
-                return
-            if caller.may(event.scope) and is_shown_to(caller, event):
-                yield encode_event(event.name, event.data)
-    finally:
-        model.feed.unsubscribe(queue)
-
-
-def is_shown_to(caller: Caller, event: FeedEvent) -> bool:
-    """Return whether a caller may see an event: its own, one of its user, one without an owner, or any as a curator."""
-    owner = event.owner
-    return owner is None or caller.may("curate") or caller.may_act_for(owner) or caller.id == owner
-
-
-def encode_event(name: str, data: dict[str, object]) -> bytes:
-    """Encode a server-sent event."""
-    return b"event: " + name.encode() + b"\ndata: " + orjson.dumps(data) + b"\n\n"
+def describe_changed_answer(change: AnswerChange) -> dict[str, object]:
+    """Return a question that two versions answer differently, with the newest feedback about it."""
+    said = change.said
+    return {
+        "question": change.instance,
+        "asked": change.asked,
+        "asked_at": change.asked_at,
+        "before": change.before.model_dump(),
+        "after": change.after.model_dump(),
+        "said": said and said.model_dump(),
+        "better": change.is_better,
+    }

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from online.plugins.monitoring.verdict_words import word_reason, word_verdict
 from online.scoring.falls import Decline, Fall, GuesserLead
 from online.scoring.recent_outcomes import OutcomeSpan
 from online.scoring.verdict import DriftSummary, VerdictInputs, assess
-from online.serving.monitoring.verdict_words import word_reason, word_verdict
 from tests.scoring.test_verdict import DECLINE, FALL, SOUND
 
 ROLLED_BACK = replace(SOUND, newest=12, previous=11, held_until=950)

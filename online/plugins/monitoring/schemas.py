@@ -1,10 +1,9 @@
 """Drift alarms, refused feedback and the prequential curve."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from online.schemas.events import EventKind
 from online.schemas.fields import RATED, Wire
 
 
@@ -118,36 +117,6 @@ class HealthAnswer(Wire):
     counted_until: int
 
 
-class RefusedFeedback(Wire):
-    """An event that the model could not learn. It was skipped."""
-
-    offset: int
-    id: str
-    kind: EventKind
-    label: str = Field(description="The class or reply that the event names.")
-    reason: str
-    created_at: str | None
-
-
-class RefusedGroup(Wire):
-    """Refused events whose reasons differ in values only."""
-
-    reason: str = Field(description="Of the newest of them.")
-    count: int
-    first_offset: int
-    last_offset: int
-
-
-class RefusedAnswer(Wire):
-    """Feedback that a model could not learn."""
-
-    count: int = Field(description="How many events the model could not learn.")
-    groups: list[RefusedGroup] = Field(
-        description="The newest 10,000 of them at most, by their reasons; the largest group first, 20 at most."
-    )
-    refused: list[RefusedFeedback] = Field(description="The newest of them.")
-
-
 class Tally(Wire):
     """How often answers were right; of numbers, their errors."""
 
@@ -196,3 +165,46 @@ class JudgedAnswer(Wire):
         description="How many answers had been judged up to each offset, in the order of the request; the feedback at the offset "
         "counts too. Null: not counted yet, or no longer known, because the events had expired."
     )
+
+
+class GivenAnswer(Wire):
+    """The answer of a version."""
+
+    choice: str | None = Field(description="The class, the number or the id of the reply; null: no answer.")
+    text: str | None = Field(description="Of the reply.")
+    score: float
+
+
+class NewestFeedback(Wire):
+    """The newest feedback about a question: one of the three."""
+
+    reward: float | None
+    label: str | None
+    correction: str | None
+    choice: str | None = Field(description="The answer that a reward rates.")
+
+
+class ChangedAnswer(Wire):
+    """A question that the later version answers otherwise."""
+
+    question: Any = Field(description="The instance that was sent.")
+    asked: int = Field(description="How often it was asked among the newest predictions.")
+    asked_at: str
+    before: GivenAnswer
+    after: GivenAnswer
+    said: NewestFeedback | None
+    better: bool | None = Field(
+        description="By what was said: true if it is right now, false if it was; null: unknown."
+    )
+
+
+class VersionChangesAnswer(Wire):
+    """Which of the newest different questions a version answers otherwise than an earlier one."""
+
+    version: str
+    since: str
+    questions: int = Field(description="How many were compared.")
+    unchanged: int
+    better: int
+    worse: int
+    changes: list[ChangedAnswer] = Field(description="Newest question first.")
