@@ -31,7 +31,7 @@ from online.models.statistics.exact import ExactStatistics
 from online.models.statistics.slda import solve_slda
 from online.plugins.encoder_tuning.text_events import TextEvent
 from online.plugins.encoder_tuning.tuning import EncoderTuning
-from online.schemas.events import Entry, Event
+from online.schemas.events import Event
 
 TARGET_PERCENT = 92.0
 SHOTS, NEW_INTENTS = 10, 50
@@ -76,7 +76,7 @@ def build_events(taught: Sequence[Question]) -> list[TextEvent]:
     names = sorted({intent for _, intent in taught})
     events = [(Event(name, "reply", label=name), text_of_intent(name)) for name in names]
     events += [(Event(text, "label", label=intent), text) for text, intent in taught]
-    return [TextEvent(Entry(offset, event), text) for offset, (event, text) in enumerate(events, 1)]
+    return [TextEvent(event.at(offset), text) for offset, (event, text) in enumerate(events, 1)]
 
 
 def text_of_intent(intent: str) -> str:
@@ -124,10 +124,7 @@ class TaughtExamples:
         model, events = create("ranker", {}), self.adaptation.events
         rows = self.rows([each.text for each in events])
         model.learn(
-            [
-                build_example(replace(each.entry, event=replace(each.event, features=row.tobytes())))
-                for each, row in zip(events, rows, strict=True)
-            ]
+            [build_example(replace(each.event, features=row.tobytes())) for each, row in zip(events, rows, strict=True)]
         )
         return model
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from benchmarks.clinc150 import data_file, split
 from benchmarks.report import command, create_parser, print_json, say, table, verdict
 from online.learning.training_state import TrainingState
-from online.schemas.events import Entry, Event
+from online.schemas.events import Event
 from online.scoring.drift_changes import Alarm
 from online.settings import Drift
 
@@ -62,7 +62,7 @@ VARIANTS = (
 class Stream:
     """Entries in order, and the classes that are shifted at SHIFT_AT (none in the stationary stream)."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[Event]
     shifted: Sequence[str]
 
 
@@ -126,7 +126,7 @@ def create_stream(features: Features, labels: Sequence[str], seed: int, shifts: 
     entries = []
     for offset, place in enumerate(order, 1):
         label = after.get(labels[place], labels[place]) if offset > SHIFT_AT else labels[place]
-        entries.append(Entry(offset, Event(str(offset), "label", features.rows[place], label)))
+        entries.append(Event(str(offset), "label", features.rows[place], label, offset=offset))
     return Stream(entries, list(after))
 
 
@@ -137,10 +137,10 @@ def run(features: Features, variant: Variant, stream: Stream) -> Run:
     right: list[bool] = []
     for start in range(0, len(stream.entries), BLOCK):
         block = stream.entries[start : start + BLOCK]
-        answers = training.model.predict([entry.event.features for entry in block])
-        answered = [replace(e, event=replace(e.event, choice=a.choice)) for e, a in zip(block, answers, strict=True)]
+        answers = training.model.predict([entry.features for entry in block])
+        answered = [replace(e, choice=a.choice) for e, a in zip(block, answers, strict=True)]
         training.apply(answered)
-        right += [entry.event.choice == entry.event.label for entry in answered]
+        right += [entry.choice == entry.label for entry in answered]
         if variant.oracle and training.learned_until == SHIFT_AT:
             for label in stream.shifted:
                 training.model.drifted(label, SHIFT_AT + 1)

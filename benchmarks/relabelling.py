@@ -27,7 +27,7 @@ from benchmarks.report import command, create_parser, print_json, run_on_one_thr
 from online.learning.training_state import TrainingState
 from online.models import Options, describe_options, spec_of
 from online.models.updates import answer_by_updates
-from online.schemas.events import Entry, Event
+from online.schemas.events import Event
 from online.scoring.drift_changes import Alarm
 from online.settings import Drift
 
@@ -59,14 +59,14 @@ class Stream:
 
     name: str
     options: Options
-    entries: Sequence[Entry]
+    entries: Sequence[Event]
     starts: int = 0
     ends: int = 0
     changed: frozenset[str] = frozenset()
 
     @property
     def classes(self) -> int:
-        return len({entry.event.label for entry in self.entries})
+        return len({entry.label for entry in self.entries})
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +155,8 @@ def draw_places(rows: int, count: int, rng: np.random.Generator) -> list[int]:
     return [place for _ in range(rounds) for place in rng.permutation(rows).tolist()][:count]
 
 
-def create_entry(offset: int, row: bytes, label: str) -> Entry:
-    return Entry(offset, Event(str(offset), "label", row, label))
+def create_entry(offset: int, row: bytes, label: str) -> Event:
+    return Event(str(offset), "label", row, label, offset=offset)
 
 
 # streams that stand still
@@ -204,14 +204,9 @@ def run(model: str, drift: str, stream: Stream, together: int = 1) -> Run:
     right = list[bool]()
     for start in range(0, len(stream.entries), together):
         entries = stream.entries[start : start + together]
-        choices = [answer.choice for answer in training.model.predict([entry.event.features for entry in entries])]
-        right += [choice == entry.event.label for choice, entry in zip(choices, entries, strict=True)]
-        training.apply(
-            [
-                replace(entry, event=replace(entry.event, choice=choice))
-                for choice, entry in zip(choices, entries, strict=True)
-            ]
-        )
+        choices = [answer.choice for answer in training.model.predict([entry.features for entry in entries])]
+        right += [choice == entry.label for choice, entry in zip(choices, entries, strict=True)]
+        training.apply([replace(entry, choice=choice) for choice, entry in zip(choices, entries, strict=True)])
     return Run(np.array(right), training.monitor.alarms, training.monitor.raised)
 
 
@@ -226,7 +221,7 @@ def measure_recovery(stream: Stream, right: NDArray[np.bool_]) -> float:
 
 def measure_unchanged(stream: Stream, right: NDArray[np.bool_]) -> float:
     """Return the points that the classes without a change gained or lost."""
-    spared = np.array([entry.event.label not in stream.changed for entry in stream.entries])
+    spared = np.array([entry.label not in stream.changed for entry in stream.entries])
     start = stream.starts - 1
     old = slice(start - 2 * BEFORE, start)
     before, after = right[old][spared[old]], right[start:][spared[start:]]

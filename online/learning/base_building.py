@@ -20,7 +20,7 @@ from online.learning.training_state import TrainingState
 from online.models import State
 from online.models.devices.determinism import determinism_domain
 from online.models.devices.placement import first_device
-from online.schemas.events import Entry
+from online.schemas.events import Event
 from online.snapshots import Snapshots
 from online.snapshots.manifest import Manifest
 from online.state.base_snapshot import (
@@ -199,7 +199,7 @@ class Bases:
         building = self.building
         return building is not None and building.room > 0 and not building.is_waiting
 
-    def advance(self, read: Callable[[int, TrainingState], Sequence[Entry]], durable_until: int) -> None:
+    def advance(self, read: Callable[[int, TrainingState], Sequence[Event]], durable_until: int) -> None:
         """Do the next piece of a base that is due. read: gives the next entries of a state.
 
         durable_until: the offset until which a durable snapshot has learned. An error is logged, and it is tried again.
@@ -217,7 +217,7 @@ class Bases:
     def _advance(
         self,
         retention: RetentionPeriod,
-        read: Callable[[int, TrainingState], Sequence[Entry]],
+        read: Callable[[int, TrainingState], Sequence[Event]],
         durable_until: int,
     ) -> None:
         if self.building is None:
@@ -234,12 +234,12 @@ class Bases:
             self._outage.record_success()
 
     @staticmethod
-    def _learn(building: UnfinishedBase, entries: Sequence[Entry]) -> None:
+    def _learn(building: UnfinishedBase, entries: Sequence[Event]) -> None:
         building.is_waiting = not entries  # for the copy in Redis, which is being written again
         if entries:
             building.training.apply(entries)
         for entry in entries:
-            building.counts.add(entry.event)
+            building.counts.add(entry)
 
     def _begin(self, retention: RetentionPeriod, durable_until: int) -> UnfinishedBase | None:
         """Close the events that have expired; None if there are none, or if the base is young."""

@@ -27,7 +27,7 @@ import numpy as np
 from online.learning.detectors import Adwin, ChangePoint, Cusum, Kswin, Shift
 from online.models import Options, StatePart, input_options, pack_json, parse_number, spec_of, unpack_json
 from online.models.encoders.text import TEXT_WIDTH
-from online.schemas.events import Entry, Event, is_positive
+from online.schemas.events import Event, is_positive
 from online.scoring.drift_changes import QUIET, Alarm, AlarmKind
 
 DELTA = 0.002  # for the model's losses, checked at every 32nd: river's default
@@ -123,11 +123,11 @@ class DriftMonitor:
         self.raised: list[Alarm] = []
         self.alarm_count = 0
 
-    def observe(self, entry: Entry) -> list[Alarm]:
+    def observe(self, entry: Event) -> list[Alarm]:
         """Return the alarms that this entry raises, whether or not the model can learn it."""
         return [alarm for _, alarms in self.observe_all([entry]) for alarm in alarms]
 
-    def observe_all(self, entries: Sequence[Entry]) -> list[tuple[int, list[Alarm]]]:
+    def observe_all(self, entries: Sequence[Event]) -> list[tuple[int, list[Alarm]]]:
         """Observe entries in order; return (index of the entry, its alarms) for each that raises any."""
         found: dict[int, list[Alarm]] = {}
         for index, alarm in (*self._observe_losses(entries), *self._observe_features(entries)):
@@ -147,15 +147,15 @@ class DriftMonitor:
         """Return whether an alarm that was just raised is the first of its change."""
         return alarm in self.alarms
 
-    def _observe_losses(self, entries: Sequence[Entry]) -> Iterator[tuple[int, Alarm]]:
+    def _observe_losses(self, entries: Sequence[Event]) -> Iterator[tuple[int, Alarm]]:
         if self.numbers is not None:
             yield from self._observe_numbers(self.numbers, entries)
             return
-        losses = [compute_loss(entry.event) for entry in entries]
+        losses = [compute_loss(entry) for entry in entries]
         places = [index for index, loss in enumerate(losses) if loss is not None]
         of_class: dict[str, list[int]] = {}
         for index in places:
-            of_class.setdefault(entries[index].event.label, []).append(index)
+            of_class.setdefault(entries[index].label, []).append(index)
         yield from self._add_soon(entries, losses, places)
         yield from self._add_losses(self.losses, entries, losses, places, None)
         for label, indices in of_class.items():
@@ -164,8 +164,8 @@ class DriftMonitor:
             if label in self.classes:
                 yield from self._add_losses(self.classes[label], entries, losses, indices, label)
 
-    def _observe_numbers(self, numbers: NumberLosses, entries: Sequence[Entry]) -> Iterator[tuple[int, Alarm]]:
-        losses = numbers.add_all([entry.event for entry in entries])
+    def _observe_numbers(self, numbers: NumberLosses, entries: Sequence[Event]) -> Iterator[tuple[int, Alarm]]:
+        losses = numbers.add_all(entries)
         places = [index for index, loss in enumerate(losses) if loss is not None]
         offsets = [entries[index].offset for index in places]
         for at, change in self.losses.add_all([losses[index] or 0 for index in places], offsets):
@@ -173,16 +173,16 @@ class DriftMonitor:
                 yield places[at], self._describe_rise(offsets[at], "loss", None, change)
 
     def _add_soon(
-        self, entries: Sequence[Entry], losses: Sequence[int | None], places: list[int]
+        self, entries: Sequence[Event], losses: Sequence[int | None], places: list[int]
     ) -> Iterator[tuple[int, Alarm]]:
         for index in places:
             entry = entries[index]
-            change = self.soon.add(losses[index] or 0, entry.event.label, entry.offset)
+            change = self.soon.add(losses[index] or 0, entry.label, entry.offset)
             if change is not None:
                 yield index, self._describe_rise(entry.offset, "loss", None, change)
 
     def _add_losses(
-        self, adwin: Adwin, entries: Sequence[Entry], losses: Sequence[int | None], places: list[int], label: str | None
+        self, adwin: Adwin, entries: Sequence[Event], losses: Sequence[int | None], places: list[int], label: str | None
     ) -> Iterator[tuple[int, Alarm]]:
         """Add the losses at some places. label: of the class that the detector observes, None for all."""
         offsets = [entries[index].offset for index in places]
@@ -195,14 +195,14 @@ class DriftMonitor:
         size = round(change.after - change.before, 6)
         return Alarm(offset, what, label, None, change.since, before, after, size, change.window)
 
-    def _observe_features(self, entries: Sequence[Entry]) -> Iterator[tuple[int, Alarm]]:
+    def _observe_features(self, entries: Sequence[Event]) -> Iterator[tuple[int, Alarm]]:
         if self.features is None:
             return
         size = self.features.width * self.dtype.itemsize
-        usable = [index for index, e in enumerate(entries) if len(e.event.features) == size and e.event.is_feedback]
+        usable = [index for index, e in enumerate(entries) if len(e.features) == size and e.is_feedback]
         if not usable:
             return
-        rows_BD = np.frombuffer(b"".join(entries[index].event.features for index in usable), self.dtype)
+        rows_BD = np.frombuffer(b"".join(entries[index].features for index in usable), self.dtype)
         offsets = [entries[index].offset for index in usable]
         for place, shift in self.features.add(rows_BD.reshape(len(usable), -1), offsets):
             yield usable[place], self._describe_shift(offsets[place], shift)

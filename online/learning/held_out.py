@@ -17,7 +17,7 @@ from zlib import crc32
 import numpy as np
 
 from online.models import StatePart, pack_json, unpack_json
-from online.schemas.events import Entry
+from online.schemas.events import Event
 from online.scoring.prequential import names_right_answer
 
 ONE_IN = 8
@@ -49,9 +49,8 @@ class HeldOutSet:
     def __len__(self) -> int:
         return len(self.items)
 
-    def observe(self, entry: Entry) -> None:
-        """Apply an entry. New feedback on an input replaces what was held out for it."""
-        event = entry.event
+    def observe(self, event: Event) -> None:
+        """Apply an event. New feedback on an input replaces what was held out for it."""
         if event.kind == "retraction" and event.target is not None:
             self.drop(event.target.offset)
         elif event.kind == "retire":
@@ -60,7 +59,7 @@ class HeldOutSet:
             if event.features in self.items:
                 self._remove(self.items[event.features])
             if names_right_answer(event) and crc32(event.id.encode()) % ONE_IN == 0:
-                self._add(HeldOutExample(entry.offset, event.features, event.label, event.holder))
+                self._add(HeldOutExample(event.offset, event.features, event.label, event.holder))
 
     def drop(self, offset: int) -> None:
         """Remove the example of an event that was retracted."""

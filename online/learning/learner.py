@@ -29,7 +29,7 @@ from online.learning.publisher import Publisher
 from online.learning.setup import LearnerSetup
 from online.learning.training_state import TrainingState
 from online.models import Options, can_tune_encoder, recipe, spec_of
-from online.schemas.events import Entry
+from online.schemas.events import Event
 from online.scoring.drift_changes import Alarm
 from online.snapshots import Snapshots
 from online.snapshots.folder import LoadedSnapshot
@@ -126,7 +126,7 @@ class RelearningRun:
     event that asked for it.
     """
 
-    def __init__(self, training: TrainingState, offset: int, covers_until: int, count: Callable[[Entry], None]) -> None:
+    def __init__(self, training: TrainingState, offset: int, covers_until: int, count: Callable[[Event], None]) -> None:
         """count: called with each entry in order, to count it as the learner counts."""
         self.training, self.offset, self.covers_until, self._count = training, offset, covers_until, count
 
@@ -134,16 +134,16 @@ class RelearningRun:
         """Return how many entries may be learned next, where the learner has learned until an offset."""
         return max(0, min(RELEARNED_PAGE, until - self.training.learned_until))
 
-    def learn(self, entries: Sequence[Entry]) -> None:
+    def learn(self, entries: Sequence[Event]) -> None:
         """Learn further entries, and count them."""
         self.training.apply(entries)
         for entry in entries:
             self._count(entry)
 
 
-def asks_to_relearn(entries: Sequence[Entry], covers_until: int) -> int | None:
+def asks_to_relearn(entries: Sequence[Event], covers_until: int) -> int | None:
     """Return the offset of the last event `relearn` after an offset; None if there is none."""
-    offsets = [entry.offset for entry in entries if entry.event.kind == "relearn" and entry.offset > covers_until]
+    offsets = [entry.offset for entry in entries if entry.kind == "relearn" and entry.offset > covers_until]
     return offsets[-1] if offsets else None
 
 
@@ -338,7 +338,7 @@ class Learner:
         if due is not None:
             self.publish(durable=due == "durable")
 
-    def _read_next(self) -> list[Entry]:
+    def _read_next(self) -> list[Event]:
         """Read what is learned next: a batch, or far behind the head the rest of a range, which workers have summed."""
         count = self.setup.quantum.find_count(self.setup.batch)
         if self._is_behind:
@@ -370,7 +370,7 @@ class Learner:
         is_pending = self.training.learned_until > self.publisher.tried_until and not self.is_silent
         return self.publisher.wait_ms if is_pending else IDLE_MS
 
-    def _read(self, count: int, block_ms: float = 0, training: TrainingState | None = None) -> list[Entry]:
+    def _read(self, count: int, block_ms: float = 0, training: TrainingState | None = None) -> list[Event]:
         """Read the next entries for a state; by default for what is learned.
 
         Raises Unavailable if an offset is missing: the stream lost entries, which return once it is
@@ -389,7 +389,7 @@ class Learner:
                 raise Unavailable(f"the stream continues with offset {entry.offset}, expected {expected}")
         return entries
 
-    def learn(self, entries: Sequence[Entry]) -> None:
+    def learn(self, entries: Sequence[Event]) -> None:
         """Learn entries, and refuse those that break the model."""
         try:
             self.training.apply(entries)
@@ -403,7 +403,7 @@ class Learner:
             log_event(log, "isolating the failing event", logging.WARNING, model=model, error=cause)
             self._isolate(entries[-1].offset)
         for entry in entries:
-            self.counts.add(entry.event)
+            self.counts.add(entry)
         covers_until = self.covers_until if self.relearning is None else self.relearning.covers_until
         if (offset := asks_to_relearn(entries, covers_until)) is not None:
             self._begin_relearning(offset)
@@ -436,7 +436,7 @@ class Learner:
         training, counts = self.bases.start()
         self.bases.report_missing(training)
         training.on_drift = lambda alarms: None  # they were reported when their events arrived
-        self.relearning = RelearningRun(training, offset, self._head(), lambda entry: counts.add(entry.event))
+        self.relearning = RelearningRun(training, offset, self._head(), lambda entry: counts.add(entry))
         self.relearned_counts = counts
 
     def _relearn(self, relearning: RelearningRun) -> None:
@@ -526,10 +526,10 @@ class Learner:
     def _create_counts(self) -> FeedbackCounts:
         return FeedbackCounts(counts_right=not spec_of(self.kind).predicts_numbers)
 
-    def _read_for(self, count: int, training: TrainingState) -> list[Entry]:
+    def _read_for(self, count: int, training: TrainingState) -> list[Event]:
         return self._read(count, training=training)
 
-    def _read_history(self, until: int) -> Iterator[Entry]:
+    def _read_history(self, until: int) -> Iterator[Event]:
         """Yield every entry up to an offset; without those that the base has learned, where there is one."""
         after, digest = self.bases.find_end()
         while after < until and (entries := self.stream.read(after, HISTORY_PAGE, digest=digest)):

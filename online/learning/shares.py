@@ -19,7 +19,7 @@ from online.learning.training_state import build_example
 from online.models import BadExample, Example, Options, State, StatePart, Tensors, create
 from online.models.contract import join_parts, pack_json, split_parts, unpack_json
 from online.models.statistics.partial_sums import as_summing
-from online.schemas.events import Entry
+from online.schemas.events import Event
 from online.stream.contract import Stream
 
 PART_NAMES = "names of parts"
@@ -72,10 +72,10 @@ def digest_examples(examples: Sequence[Example]) -> str:
     return seen.hexdigest()
 
 
-def list_runs(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+def list_runs(entries: Sequence[Event]) -> Iterator[list[Event]]:
     """Yield the runs that a training state learns at once: what retracts an earlier entry separates them."""
-    teaching = (entry for entry in entries if not entry.event.teaches_nothing)
-    for is_retraction, run in groupby(teaching, lambda entry: entry.event.kind == "retraction"):
+    teaching = (entry for entry in entries if not entry.teaches_nothing)
+    for is_retraction, run in groupby(teaching, lambda entry: entry.kind == "retraction"):
         if not is_retraction:
             yield list(run)
 

@@ -18,20 +18,19 @@ from online.learning.gate import AssessedVersion, GoldenQuestion, explain_loss
 from online.learning.held_out import HeldOutSet
 from online.models import BadExample, Example, Model, Options, State, Tensors, create, follows_changes
 from online.models.statistics.partial_sums import as_summing
-from online.schemas.events import Entry
+from online.schemas.events import Event
 from online.scoring.drift_changes import Alarm
 from online.settings import Drift
 
 OWN_PARTS = ("drift", "gate")  # of a state, beside the model's: the detectors, and the held-out feedback
 
 
-def build_example(entry: Entry) -> Example:
-    """Return the entry as an example. Raises BadExample for a retraction or a void event, which teach nothing."""
-    event = entry.event
+def build_example(event: Event) -> Example:
+    """Return the event as an example. Raises BadExample for a retraction or a void event, which teach nothing."""
     if event.kind == "retraction" or event.kind == "void" or event.kind == "relearn":
         raise BadExample(f"a {event.kind} of a retraction cannot be learned")
     return Example(
-        entry.offset,
+        event.offset,
         event.kind,
         event.features,
         event.label,
@@ -61,7 +60,7 @@ class TrainingState:
     kind: str
     options: Options
     device: str
-    history: Callable[[int], Iterable[Entry]]
+    history: Callable[[int], Iterable[Event]]
     refused: dict[int, str] = field(default_factory=dict)
     on_refused: Callable[[int, str], None] = lambda offset, reason: None
     drift: Drift = "watch"
@@ -75,7 +74,7 @@ class TrainingState:
     wrap: Callable[[Model], Model] = lambda model: model
     golden_questions: Sequence[GoldenQuestion] = ()
     on_learned: Callable[[int, bool], None] = lambda count, is_merged: None
-    unobserved: list[Entry] = field(init=False, default_factory=list)
+    unobserved: list[Event] = field(init=False, default_factory=list)
     model: Model = field(init=False)
     monitor: DriftMonitor = field(init=False)
     held_out: HeldOutSet = field(init=False, default_factory=HeldOutSet)
@@ -88,24 +87,24 @@ class TrainingState:
         """Return a model that has learned nothing."""
         return self.wrap(create(self.kind, self.options, self.device))
 
-    def apply(self, entries: Sequence[Entry]) -> None:
+    def apply(self, entries: Sequence[Event]) -> None:
         """Learn entries in order. An example that can never be learned is refused; any other error is raised."""
         if not entries:  # none have come yet, as while the copy in Redis is written again
             return
-        teaching = (entry for entry in entries if not entry.event.teaches_nothing)
-        for are_retractions, run in groupby(teaching, lambda entry: entry.event.kind == "retraction"):
+        teaching = (entry for entry in entries if not entry.teaches_nothing)
+        for are_retractions, run in groupby(teaching, lambda entry: entry.kind == "retraction"):
             if are_retractions:
                 self._apply_retractions(list(run))
             else:
                 self._apply_feedback(list(run))
         self.learned_until, self.log_digest = entries[-1].offset, entries[-1].digest
 
-    def _apply_retractions(self, retractions: Sequence[Entry]) -> None:
+    def _apply_retractions(self, retractions: Sequence[Event]) -> None:
         for entry in retractions:
             self.held_out.observe(entry)
         self._retract(retractions)
 
-    def _apply_feedback(self, entries: Sequence[Entry]) -> None:
+    def _apply_feedback(self, entries: Sequence[Event]) -> None:
         """Learn entries that retract nothing; after each that raises alarms, pass these on before later entries count."""
         if self.observe_together > 1 and self.drift == "watch" and len(entries) == 1:
             self._learn_unless_refused(entries)
@@ -128,10 +127,10 @@ class TrainingState:
         for _, alarms in self.monitor.observe_all(entries):
             self.on_drift(alarms)
 
-    def _learn_unless_refused(self, entries: Sequence[Entry]) -> None:
+    def _learn_unless_refused(self, entries: Sequence[Event]) -> None:
         if self.refused:
             entries = [entry for entry in entries if entry.offset not in self.refused]
-        for _, run in groupby(entries, lambda entry: entry.event.kind == "sums"):  # wherever a batch ends
+        for _, run in groupby(entries, lambda entry: entry.kind == "sums"):  # wherever a batch ends
             alike = list(run)
             for entry in alike:
                 self.held_out.observe(entry)
@@ -154,21 +153,21 @@ class TrainingState:
                 if follows_changes(self.kind, self.options):
                     self.held_out.drop_before(alarm.since)
 
-    def _learn(self, entries: Sequence[Entry]) -> None:
+    def _learn(self, entries: Sequence[Event]) -> None:
         """Learn entries of which either all are sums of devices, or none is."""
-        if entries[0].event.kind != "sums":
+        if entries[0].kind != "sums":
             self._learn_run(entries)
             return
         for entry in entries:
             self._learn_contribution(entry)
 
-    def _learn_contribution(self, entry: Entry) -> None:
+    def _learn_contribution(self, entry: Event) -> None:
         """Learn the sums of a device, or refuse all of them: if the model answers worse with them, they are subtracted."""
-        before = self._assess(entry.event.holder)
+        before = self._assess(entry.holder)
         self._learn_run([entry])
         if entry.offset in self.refused:
             return
-        reason = explain_loss(before, self._assess(entry.event.holder), self.golden_questions)
+        reason = explain_loss(before, self._assess(entry.holder), self.golden_questions)
         if reason is not None:
             self.model.unlearn([build_example(entry)])
             self.refuse(entry.offset, f"with these sums the model would answer worse: {reason}")
@@ -179,7 +178,7 @@ class TrainingState:
         assessed.assess(self.held_out.without(holder), self.golden_questions)
         return assessed
 
-    def _learn_run(self, entries: Sequence[Entry]) -> None:
+    def _learn_run(self, entries: Sequence[Event]) -> None:
         try:
             self._learn_examples([build_example(entry) for entry in entries])
         except BadExample as error:  # nothing of the batch was learned
@@ -196,29 +195,27 @@ class TrainingState:
             self.model.learn(examples)
         self.on_learned(len(examples), is_merged)
 
-    def _retract(self, retractions: Sequence[Entry]) -> None:
+    def _retract(self, retractions: Sequence[Event]) -> None:
         """Un-learn what consecutive retractions take back. A model that cannot subtract learns again once for all."""
         for entry in retractions:
-            target = entry.event.target
+            target = entry.target
             if target is None or target.offset in self.refused:
                 continue
             if not self.model.subtracts:
                 self._relearn(retractions[-1].offset)
                 return
-            self.model.unlearn([build_example(Entry(target.offset, target.event))])
+            self.model.unlearn([build_example(target)])
 
     def _relearn(self, until: int) -> None:
         """Learn everything again except what was retracted: exact for a model that cannot subtract."""
         retracted = {
-            entry.event.target.offset
-            for entry in self.history(until)
-            if entry.event.kind == "retraction" and entry.event.target
+            entry.target.offset for entry in self.history(until) if entry.kind == "retraction" and entry.target
         }
         self.model = self.create_model()
         after = self.restart(self)
         alarms = deque(alarm for alarm in self.monitor.raised if alarm.offset > after)
         for entry in self.history(until):
-            if entry.event.kind == "retraction" or entry.event.teaches_nothing or entry.offset <= after:
+            if entry.kind == "retraction" or entry.teaches_nothing or entry.offset <= after:
                 continue
             if entry.offset in retracted or entry.offset in self.refused:
                 continue

@@ -1,8 +1,8 @@
-"""Events of the stream: what a learner reads, in order. Entries give each event its offset."""
+"""Events of the stream: what a learner reads, in order."""
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 TO_JSON = json.JSONEncoder(separators=(",", ":")).encode
@@ -30,6 +30,9 @@ class Event:
     it is; 0 for a trusted one. scope: of a correction, how far it reaches (online/models/ranker/corrections.py), and of
     the reply that it brought; "" where its giver did not say.
 
+    offset: its place in the stream, which gives it when it is appended; 0 before that. digest: of the log up to this event,
+    from `chain_digest`; "" in a log without digests, such as an exported one. Two events are equal wherever they are.
+
     sums: what a device has learned by itself; `features` is the file of its sums (online/models/contributions.py).
 
     Two kinds teach nothing. void: the place of an event of an erased user, of which nothing is left.
@@ -43,9 +46,11 @@ class Event:
     text: str = ""
     reward: float = 1.0
     choice: str | None = None
-    target: "RetractionTarget | None" = None
+    target: "Event | None" = None
     holder: int = 0
     scope: Scope = ""
+    offset: int = field(default=0, compare=False)
+    digest: str = field(default="", compare=False)
 
     @property
     def superseded(self) -> str:
@@ -65,6 +70,10 @@ class Event:
         """Whether every learner passes over the event."""
         return self.kind in ("void", "relearn")
 
+    def at(self, offset: int, digest: str = "") -> "Event":
+        """Return the event at its place in the stream."""
+        return replace(self, offset=offset, digest=digest)
+
     def body(self) -> str:
         """Return everything except the features, as JSON."""
         fields = {name: getattr(self, name) for name in BODY}
@@ -73,37 +82,17 @@ class Event:
         if self.scope:  # likewise
             fields["scope"] = self.scope
         if self.target is not None:
-            fields["target"] = {"offset": self.target.offset, "event": self.target.event.body()}
+            fields["target"] = {"offset": self.target.offset, "event": self.target.body()}
         return TO_JSON(fields)
 
     @classmethod
-    def parse(cls, body: str, features: bytes) -> "Event":
+    def parse(cls, body: str, features: bytes, offset: int = 0, digest: str = "") -> "Event":
         """Parse an event. features: those of its input, stored beside it."""
         fields = json.loads(body)
         target = fields.pop("target")
         if target is not None:
-            target = RetractionTarget(target["offset"], cls.parse(target["event"], features))
-        return cls(features=features, target=target, **fields)
-
-
-@dataclass(frozen=True, slots=True)
-class RetractionTarget:
-    """The event that a retraction takes back, and its offset."""
-
-    offset: int
-    event: Event
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """An event at its place in the stream.
-
-    digest: of the log up to this entry, from `chain_digest`; "" in a log without digests, such as an exported one.
-    """
-
-    offset: int
-    event: Event
-    digest: str = ""
+            target = cls.parse(target["event"], features, target["offset"])
+        return cls(features=features, target=target, offset=offset, digest=digest, **fields)
 
 
 def chain_digest(previous: str, offset: int, event: Event) -> str:

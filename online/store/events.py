@@ -32,7 +32,7 @@ from sqlalchemy import (
 from sqlmodel import Field, SQLModel
 
 from online.errors import LogReplaced
-from online.schemas.events import Entry, Event, RetractionTarget, chain_digest
+from online.schemas.events import Event, chain_digest
 from online.store.database.meta import load_instance
 from online.store.database.values import index_only_where, insert_rows, now
 from online.store.repertoire.examples import add_examples, delete_examples
@@ -188,7 +188,7 @@ def load_events(connection: Connection, model: str, offsets: Sequence[int]) -> d
     """Return offset -> event, for the offsets that exist."""
     query = select(EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features)
     rows = connection.execute(query.where(EVENTS.c.model == model, EVENTS.c.offset.in_(offsets)))
-    return {offset: Event.parse(body, features) for offset, body, features in rows}
+    return {offset: Event.parse(body, features, offset) for offset, body, features in rows}
 
 
 def list_feedback_with_events(connection: Connection, model: str, ids: Sequence[str], kind: str) -> set[str]:
@@ -213,7 +213,7 @@ def load_feedback_id(connection: Connection, model: str, offset: int) -> str | N
     return connection.scalar(select(EVENTS.c.feedback_id).where(*at))
 
 
-def read_events(connection: Connection, model: str, after: int, count: int, digest: str = "") -> list[Entry]:
+def read_events(connection: Connection, model: str, after: int, count: int, digest: str = "") -> list[Event]:
     """Return up to `count` events after an offset, in order; fewer if these hold more than MAX_PAGE_BYTES.
 
     digest: of the log up to `after`; "" if it is not known. Raises LogReplaced if the log is another one, or shorter.
@@ -224,7 +224,7 @@ def read_events(connection: Connection, model: str, after: int, count: int, dige
     elif not rows:
         check_log(connection, model, after, digest)
     later = rows[1:] if rows and rows[0].offset == after else rows[:count]
-    return [Entry(row.offset, Event.parse(row.body, row.features), row.digest) for row in later]
+    return [Event.parse(row.body, row.features, row.offset, row.digest) for row in later]
 
 
 def read_page(result: CursorResult[Any], after: int) -> list[Row[Any]]:
@@ -300,6 +300,4 @@ def derive_event_id(id: str, name: str) -> str:
 
 def build_retraction(event: Event, offset: int) -> Event:
     """Return the event that takes back the event at an offset."""
-    return Event(
-        derive_event_id(event.id, "retraction"), "retraction", event.features, target=RetractionTarget(offset, event)
-    )
+    return Event(derive_event_id(event.id, "retraction"), "retraction", event.features, target=event.at(offset))

@@ -5,7 +5,7 @@ Offsets count from 1 within a model. Appending an event whose id is in the log a
 
 from typing import Protocol
 
-from online.schemas.events import Entry, Event
+from online.schemas.events import Event
 
 
 class Stream(Protocol):
@@ -17,7 +17,7 @@ class Stream(Protocol):
     def append(self, event: Event) -> int:
         """Append an event and return its offset; if its id is known, the offset that it has."""
 
-    def read(self, after: int, count: int, block_ms: float = 0, digest: str = "") -> list[Entry]:
+    def read(self, after: int, count: int, block_ms: float = 0, digest: str = "") -> list[Event]:
         """Return up to `count` entries after an offset, in order; wait up to `block_ms` for the first.
 
         A page ends with the entry with which it holds more than `online.store.events.MAX_PAGE_BYTES`.

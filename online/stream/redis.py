@@ -13,7 +13,7 @@ from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from online.errors import BrokenCopy, LogReplaced, Unavailable
-from online.schemas.events import Entry, Event, chain_digest
+from online.schemas.events import Event, chain_digest
 from online.store import events
 
 # Adds an entry after the last one and returns its offset. Where an entry is there already: its offset if it is the same
@@ -74,13 +74,13 @@ class RedisStream:
         while True:
             last = self.last()
             offset, previous = (last.offset + 1, last.digest) if last else (1, "")
-            added = self._write(Entry(offset, event, chain_digest(previous, offset, event)), previous, unique=True)
+            added = self._write(event.at(offset, chain_digest(previous, offset, event)), previous, unique=True)
             if added == DELETED:
                 raise BrokenCopy(f"the entries of {self.key} from offset {offset} on were deleted")
             if 0 < added <= offset:  # otherwise another process appended at the same time
                 return added
 
-    def copy(self, entry: Entry, previous: str) -> None:
+    def copy(self, entry: Event, previous: str) -> None:
         """Add an entry of the log at its offset; one that exists stays as it is.
 
         previous: the digest of the entry before. Raises BrokenCopy if something else is at the offset, or if entries from
@@ -94,18 +94,18 @@ class RedisStream:
         if added != entry.offset:
             raise Unavailable(f"{self.key} ends at offset {added}, so it cannot continue with {entry.offset}")
 
-    def _write(self, entry: Entry, previous: str, unique: bool) -> int:
-        values = (previous.encode(), entry.digest.encode(), entry.event.body().encode(), entry.event.features)
-        arguments = [entry.offset, int(unique), entry.event.id, *values, self._sign(entry.offset, values)]
+    def _write(self, entry: Event, previous: str, unique: bool) -> int:
+        values = (previous.encode(), entry.digest.encode(), entry.body().encode(), entry.features)
+        arguments = [entry.offset, int(unique), entry.id, *values, self._sign(entry.offset, values)]
         return int(self._call(self._add, keys=[self.key, self.ids], args=arguments))
 
-    def read(self, after: int, count: int, block_ms: float = 0, digest: str = "") -> list[Entry]:
+    def read(self, after: int, count: int, block_ms: float = 0, digest: str = "") -> list[Event]:
         """Return entries up to the first that does not count. Raises BrokenCopy if that is the first of all."""
         rows = self._read_page(after, count)
         if not rows and block_ms > 0:
             self._call(self.redis.xread, {self.key: f"{after}-1"}, count=1, block=max(1, int(block_ms)))
             rows = self._read_page(after, count)
-        entries: list[Entry] = []
+        entries: list[Event] = []
         for name, fields in rows:
             try:
                 entry, previous = self._parse(name, dict(zip(fields[::2], fields[1::2], strict=True)))
@@ -124,13 +124,13 @@ class RedisStream:
         page: list[tuple[bytes, list[bytes]]] = self._call(self._page, keys=[self.key], args=arguments)
         return page
 
-    def _check_place(self, entry: Entry, previous: str, after: int, digest: str) -> None:
+    def _check_place(self, entry: Event, previous: str, after: int, digest: str) -> None:
         if entry.offset != after + 1:
             raise BrokenCopy(f"{self.key} continues with offset {entry.offset}, expected {after + 1}")
         if digest and previous != digest:
             raise LogReplaced(f"the entry at offset {entry.offset} of {self.key} follows another log")
 
-    def _parse(self, name: bytes, fields: dict[bytes, bytes]) -> tuple[Entry, str]:
+    def _parse(self, name: bytes, fields: dict[bytes, bytes]) -> tuple[Event, str]:
         """Return the entry, and the digest of the one before it. Raises BrokenCopy."""
         offset = parse_offset(name)
         values = tuple(fields.get(field, b"") for field in SIGNED)
@@ -138,7 +138,7 @@ class RedisStream:
         if name != b"%d-1" % offset or not hmac.compare_digest(mac, fields.get(b"mac", b"")):
             raise BrokenCopy(f"this service did not write the entry {name.decode()} of {self.key}")
         previous, digest, body, features = values
-        return Entry(offset, Event.parse(body.decode(), features), digest.decode()), previous.decode()
+        return Event.parse(body.decode(), features, offset, digest.decode()), previous.decode()
 
     def _sign(self, offset: int, values: tuple[bytes, ...]) -> str:
         """Return the signature of an entry and its place, so that a copy under another key or offset does not count."""
@@ -153,7 +153,7 @@ class RedisStream:
         last = self._call(self.redis.xrevrange, self.key, count=1)
         return parse_offset(last[0][0]) if last else 0
 
-    def last(self) -> Entry | None:
+    def last(self) -> Event | None:
         """Return the last entry; None while the stream is empty.
 
         Raises BrokenCopy if it does not count, or if entries are missing: offsets have no gaps, so a complete stream

@@ -9,7 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from online.errors import Unavailable
 from online.io.wakeup import Wakeup
-from online.schemas.events import Entry, Event
+from online.schemas.events import Event
 from online.store.events import append_events, head_of, read_events
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class SqlStream:
         self.wakeup.notify()
         return offset
 
-    def read(self, after: int, count: int, block_ms: float = 0, digest: str = "") -> list[Entry]:
+    def read(self, after: int, count: int, block_ms: float = 0, digest: str = "") -> list[Event]:
         """Raises LogReplaced also if there is no entry, and if the log is shorter than `after`."""
         until = time.monotonic() + block_ms / 1000
         while True:
@@ -55,8 +55,8 @@ class SqlStream:
                 return entries
             self._listener.wait(min(left, POLL_S))
 
-    def _read(self, after: int, count: int, digest: str) -> list[Entry]:
-        def checked(connection: Connection) -> list[Entry]:
+    def _read(self, after: int, count: int, digest: str) -> list[Event]:
+        def checked(connection: Connection) -> list[Event]:
             self.check(connection)
             return read_events(connection, self.model, after, count, digest)
 

@@ -9,7 +9,7 @@ SqlStream, which is the truth
 import logging
 
 from online.errors import BrokenCopy, LogReplaced
-from online.schemas.events import Entry, Event
+from online.schemas.events import Event
 from online.stream.redis import RedisStream
 from online.stream.sql import SqlStream
 from online.telemetry import OutageLog
@@ -28,7 +28,7 @@ class VerifiedStream:
         """Append to the source."""
         return self.source.append(event)
 
-    def read(self, after: int, count: int, block_ms: float = 0, digest: str = "") -> list[Entry]:
+    def read(self, after: int, count: int, block_ms: float = 0, digest: str = "") -> list[Event]:
         """Raises LogReplaced if the source is not the log that was read.
 
         What the copy does not have is looked for in the source: entries may have been deleted from the copy, or not be

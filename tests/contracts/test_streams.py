@@ -10,7 +10,7 @@ import pytest
 
 from online.errors import BrokenCopy, LogReplaced
 from online.io.wakeup import Wakeup
-from online.schemas.events import Entry, Event, RetractionTarget, chain_digest
+from online.schemas.events import Event, chain_digest
 from online.store import Store, events
 from online.stream.contract import Stream
 from online.stream.redis import RedisStream
@@ -64,7 +64,7 @@ def test_appending_a_known_id_changes_nothing(open_stream: OpenStream) -> None:
     first = stream.append(event("a"))
     stream.append(event("b"))
     assert stream.append(event("a", text="something else")) == first
-    assert [entry.event for entry in stream.read(0, 10)] == [event("a"), event("b")]
+    assert stream.read(0, 10) == [event("a"), event("b")]
 
 
 def test_reading_starts_after_the_offset_and_keeps_order_and_count(open_stream: OpenStream) -> None:
@@ -88,10 +88,10 @@ def test_a_page_is_bounded_in_bytes(open_stream: OpenStream, monkeypatch: pytest
 def test_an_event_is_read_as_it_was_appended(open_stream: OpenStream) -> None:
     stream = open_stream("m")
     correction = Event("x", "correction", b"\x80\x00\x7f", "r1", "Grüße 👍", 0.25, "r0")
-    retraction = Event("x#retraction", "retraction", b"\x80\x00\x7f", target=RetractionTarget(1, correction))
+    retraction = Event("x#retraction", "retraction", b"\x80\x00\x7f", target=correction.at(1))
     stream.append(correction)
     stream.append(retraction)
-    assert [(entry.offset, entry.event) for entry in stream.read(0, 10)] == [(1, correction), (2, retraction)]
+    assert [(entry.offset, entry) for entry in stream.read(0, 10)] == [(1, correction), (2, retraction)]
 
 
 def test_every_entry_has_the_digest_of_the_log_up_to_it(open_stream: OpenStream) -> None:
@@ -101,7 +101,7 @@ def test_every_entry_has_the_digest_of_the_log_up_to_it(open_stream: OpenStream)
     first, *others = stream.read(0, 10)
     digest = first.digest
     for entry in others:
-        digest = chain_digest(digest, entry.offset, entry.event)
+        digest = chain_digest(digest, entry.offset, entry)
         assert entry.digest == digest
 
 
@@ -124,12 +124,12 @@ def test_the_streams_of_two_models_are_independent(open_stream: OpenStream) -> N
 
 def test_an_append_wakes_a_blocked_reader(open_stream: OpenStream) -> None:
     reader, writer = open_stream("m"), open_stream("m")
-    entries: list[Entry] = []
+    entries: list[Event] = []
     thread = threading.Thread(target=lambda: entries.extend(reader.read(0, 10, block_ms=20_000)))
     thread.start()
     writer.append(event("late"))
     thread.join(10)
-    assert [entry.event.id for entry in entries] == ["late"]
+    assert [entry.id for entry in entries] == ["late"]
 
 
 def test_a_blocked_reader_returns_nothing_after_its_timeout(open_stream: OpenStream) -> None:
@@ -151,7 +151,7 @@ def test_concurrent_appends_store_every_event_once(open_stream: OpenStream) -> N
         thread.join()
     entries = streams[0].read(0, 1_000)
     assert [entry.offset for entry in entries] == list(range(1, 126))
-    assert len({entry.event.id for entry in entries}) == 125
+    assert len({entry.id for entry in entries}) == 125
 
 
 def test_a_redis_without_its_data_is_filled_with_the_same_stream(tmp_path: Path, redis_url: str) -> None:
@@ -195,7 +195,7 @@ def move_an_entry(copy: RedisStream) -> None:
 
 def bring_back_an_older_log(copy: RedisStream) -> None:
     """Write an entry that we wrote at this offset, but in a log that is no longer there."""
-    copy.copy(Entry(31, event("lost"), chain_digest("older", 31, event("lost"))), "older")
+    copy.copy(event("lost").at(31, chain_digest("older", 31, event("lost"))), "older")
 
 
 ATTACKS: dict[str, Attack] = {
@@ -238,7 +238,7 @@ def test_what_others_write_to_redis_is_not_read_and_is_repaired(
     sql, copy = sql_with_copy
     attack(copy)
     sql.append(event("e30"))
-    stream, entries, log = VerifiedStream(copy, sql), list[Entry](), sql.read(0, 100)
+    stream, entries, log = VerifiedStream(copy, sql), list[Event](), sql.read(0, 100)
     while page := stream.read(len(entries), 10, digest=entries[-1].digest if entries else ""):
         entries += page
     assert entries == log[: len(entries)] and len(entries) >= 30
@@ -258,7 +258,7 @@ def test_a_learner_reads_from_the_store_what_the_copy_does_not_have(
     sql, copy = sql_with_copy
     ATTACKS[attack](copy)
     sql.append(event("e30"))
-    log, stream, entries = sql.read(0, 100), VerifiedStream(copy, sql), list[Entry]()
+    log, stream, entries = sql.read(0, 100), VerifiedStream(copy, sql), list[Event]()
     while page := stream.read(len(entries), 10, digest=entries[-1].digest if entries else ""):
         entries += page
     assert entries == log and len(log) == 31
@@ -279,7 +279,7 @@ def test_a_learner_says_when_it_reads_the_store_instead_of_redis(
     copy.redis.xadd(copy.key, GARBAGE, "31-1")
     stream = VerifiedStream(copy, sql)
     for _ in range(3):
-        assert [entry.event.id for entry in stream.read(30, 10)] == ["e30"]
+        assert [entry.id for entry in stream.read(30, 10)] == ["e30"]
     assert [record.message for record in caplog.records] == ["reading the store, not the copy in Redis"]
 
 

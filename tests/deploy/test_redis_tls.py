@@ -48,7 +48,7 @@ def test_events_pass_through_a_redis_with_tls(redis_with_tls: tuple[str, Path], 
     stream = workspace.redis_stream("m", "")
     assert stream is not None
     offset = stream.append(Event("e1", "label", b"{}", "a"))
-    assert [entry.event.id for entry in stream.read(0, 10)] == ["e1"] and offset == stream.head() == 1
+    assert [entry.id for entry in stream.read(0, 10)] == ["e1"] and offset == stream.head() == 1
     stream.close()
     workspace.store.close()
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, select
 
 from online.learning.base_building import RetentionPeriod
 from online.learning.learner import Learner
-from online.schemas.events import Entry, Event
+from online.schemas.events import Event
 from online.schemas.feedback import FeedbackItem
 from online.serving.event_retention import EventRetention, ExpiringModel
 from online.serving.feedback.recording import build_row, prepare_item
@@ -65,7 +65,7 @@ class ExpiryScene(Scene):
 
     def give_again(self, id: str, prediction_id: str, at: datetime) -> None:
         """Give further feedback about a prediction, by somebody else."""
-        event = Event(id, "label", self.entries()[0].event.features, "b")
+        event = Event(id, "label", self.entries()[0].features, "b")
         item = FeedbackItem(id=id, prediction_id=prediction_id, label="b", user="carl")
 
         def record(connection: Connection) -> None:
@@ -125,7 +125,7 @@ class ExpiryScene(Scene):
         expiry: EventExpiry = self.workspace.store.read(lambda connection: load_expiry(connection, "m"))
         return expiry
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[Event]:
         return self.stream.read(0, 100_000)
 
     def kinds(self) -> list[str]:

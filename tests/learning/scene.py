@@ -10,7 +10,7 @@ from online.learning.learner import Learner
 from online.learning.setup import LearnerSetup
 from online.models import Example, Options, create
 from online.models.classifier import Classifier
-from online.schemas.events import Event, RetractionTarget
+from online.schemas.events import Event
 from online.settings import ModelSettings, Settings
 from online.state.workspace import Workspace
 from online.stream.contract import Stream
@@ -41,8 +41,8 @@ def text_features(seed: int) -> bytes:
 
 
 def retraction(stream: Stream, offset: int) -> Event:
-    event = stream.read(offset - 1, 1)[0].event
-    return Event(f"{event.id}#retraction", "retraction", event.features, target=RetractionTarget(offset, event))
+    event = stream.read(offset - 1, 1)[0]
+    return Event(f"{event.id}#retraction", "retraction", event.features, target=event.at(offset))
 
 
 class Scene:
@@ -85,7 +85,7 @@ class Scene:
         """The fingerprint of a model that never saw the events with these ids, nor any retraction."""
         model = create(self.kind, self.options)
         for entry in self.stream.read(0, 10_000):
-            event = entry.event
+            event = entry
             if event.kind == "retraction" or event.kind == "void" or event.kind == "relearn":
                 continue
             if event.id not in ids:

@@ -117,7 +117,7 @@ def test_the_state_stays_and_goes_on_as_if_nothing_had_expired(
     teach(scene, make)
     assert scene.fingerprint() == control.fingerprint()
     assert scene.kinds().count("void") == 42, "40 feedbacks, and the retractions of two of them"
-    assert not any(entry.event.features for entry in scene.entries() if entry.event.kind == "void")
+    assert not any(entry.features for entry in scene.entries() if entry.kind == "void")
 
     scene.learner = scene.start_learner()  # as after a kill
     assert scene.fingerprint() == control.fingerprint()
@@ -181,7 +181,7 @@ def test_a_reply_that_expired_feedback_brought_stays(create: CreateScene) -> Non
     scene.give(Event("young", "correction", text_features(3), "r1"), YOUNG)
     scene.expire()
     assert scene.kinds() == ["reply", "void", "correction"]
-    assert "anna" not in scene.entries()[0].event.body()
+    assert "anna" not in scene.entries()[0].body()
     scene.retract("young")
     scene.catch_up()
     assert store.read(lambda connection: find_reply(connection, "m", "r1")) is not None

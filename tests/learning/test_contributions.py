@@ -16,7 +16,7 @@ from online.models import Example, create
 from online.models.classifier import Classifier
 from online.models.exchange.sums_file import read_sums, write_sums
 from online.models.statistics.exact import ExactStatistics
-from online.schemas.events import Entry, Event
+from online.schemas.events import Event
 from online.store.refusals import load_refusals
 from tests.learning.conftest import CreateScene
 from tests.learning.scene import VECTOR, Scene, retraction, sums_event, vector_event, vector_events
@@ -119,7 +119,7 @@ def test_whether_sums_are_refused_does_not_depend_on_where_a_batch_ends(scene: S
     """Only the few answers before the sums judge them; those after them would refuse them."""
     events = vector_events(240)
     log = [*events[:40], sums_event("poisoned", swapped_events(2_000)), *events[40:]]
-    entries = [Entry(offset, event) for offset, event in enumerate(log, 1)]
+    entries = [event.at(offset) for offset, event in enumerate(log, 1)]
     outcomes = set()
     for cut in (1, 7, 41, len(entries)):
         training = TrainingState(scene.kind, scene.options, "cpu", history=lambda until: ())
@@ -154,7 +154,7 @@ def test_what_the_contributor_has_said_does_not_judge_the_sums(scene: Scene, hol
     answers = [replace(event, holder=(2, holder)[n < 400]) for n, event in enumerate(vector_events(800))]
     sums = replace(sums_event("poisoned", swapped_events(2_000)), holder=1)
     training = TrainingState(scene.kind, scene.options, "cpu", history=lambda until: ())
-    training.apply([Entry(offset, event) for offset, event in enumerate([*answers, sums], 1)])
+    training.apply([event.at(offset) for offset, event in enumerate([*answers, sums], 1)])
     assert len(training.held_out) == 16
     assert (801 in training.refused) == (holder == 3)
 

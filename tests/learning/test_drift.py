@@ -15,7 +15,7 @@ from online.learning.detectors import REFERENCE, Adwin, ChangePoint, Cusum, Kswi
 from online.learning.drift import CLASS_DELTA, DELTA, DriftMonitor
 from online.learning.training_state import TrainingState
 from online.models import Options, State, StatePart
-from online.schemas.events import Entry, Event, RetractionTarget
+from online.schemas.events import Event
 from online.scoring.drift_changes import Alarm
 from online.settings import Drift
 from online.store.drift_alarms import load_drift_alarms
@@ -165,7 +165,7 @@ def test_the_bound_of_the_distances_is_never_exceeded(seed: int) -> None:
     assert (bound_distances(placed, 500) >= kolmogorov_smirnov(placed, 500)).all()
 
 
-def test_entries_that_are_observed_together_raise_the_same_alarms(log: list[Entry]) -> None:
+def test_entries_that_are_observed_together_raise_the_same_alarms(log: list[Event]) -> None:
     late = create_training("watch")
     late.observe_together = 256
     for entry in log:
@@ -176,12 +176,12 @@ def test_entries_that_are_observed_together_raise_the_same_alarms(log: list[Entr
 # the monitor of a model
 
 
-def text_entry(offset: int, label: str, choice: str | None, shift: int = 0) -> Entry:
+def text_entry(offset: int, label: str, choice: str | None, shift: int = 0) -> Event:
     features = np.clip(np.random.default_rng(offset).normal(shift, 26, 384), -127, 127).astype(np.int8)
-    return Entry(offset, Event(str(offset), "label", features.tobytes(), label, choice=choice))
+    return Event(str(offset), "label", features.tobytes(), label, choice=choice, offset=offset)
 
 
-def raise_alarms(entries: Sequence[Entry]) -> list[Alarm]:
+def raise_alarms(entries: Sequence[Event]) -> list[Alarm]:
     monitor = DriftMonitor("classifier", {"input": "text"})
     return [alarm for entry in entries for alarm in monitor.observe(entry)]
 
@@ -204,10 +204,7 @@ def test_features_are_monitored_without_labels_or_answers() -> None:
 
 def test_adding_replies_raises_no_alarm() -> None:
     entries = [text_entry(n, "", None, shift=0 if n < 900 else 6) for n in range(1_300)]
-    assert (
-        raise_alarms([replace(e, event=replace(e.event, id=f"added:{e.offset}#0", text="an example")) for e in entries])
-        == []
-    )
+    assert raise_alarms([replace(e, id=f"added:{e.offset}#0", text="an example") for e in entries]) == []
 
 
 @pytest.mark.parametrize(
@@ -224,7 +221,7 @@ def test_adding_replies_raises_no_alarm() -> None:
 )
 def test_only_feedback_on_an_answer_counts_as_a_loss(event: Event, loss: int | None) -> None:
     monitor = DriftMonitor("ranker", {})
-    monitor.observe(Entry(1, event))
+    monitor.observe(event.at(1))
     assert (monitor.losses.count, monitor.losses.ones) == ((0, 0) if loss is None else (1, loss))
 
 
@@ -232,32 +229,32 @@ def test_only_feedback_on_an_answer_counts_as_a_loss(event: Event, loss: int | N
 def test_inputs_that_are_not_numbers_raise_no_alarm(kind: str, options: Options) -> None:
     monitor = DriftMonitor(kind, options)
     for offset in range(REFERENCE):
-        assert monitor.observe(Entry(offset, Event("e", "label", b'{"x":1.0}', "a", choice="a"))) == []
+        assert monitor.observe(Event("e", "label", b'{"x":1.0}', "a", choice="a", offset=offset)) == []
 
 
 # in a training state
 
 
-def swapped_stream(count: int, seed: int = 0) -> Iterator[Entry]:
+def swapped_stream(count: int, seed: int = 0) -> Iterator[Event]:
     """Two classes whose labels are swapped after SWAPPED_AT."""
     rng = np.random.default_rng(seed)
     for offset in range(1, count + 1):
         side = int(rng.integers(2))
         label = "ab"[side if offset <= SWAPPED_AT else 1 - side]
-        yield Entry(offset, Event(f"e{offset}", "label", rng.normal(2.0 * side - 1, 0.6, 3).tobytes(), label))
+        yield Event(f"e{offset}", "label", rng.normal(2.0 * side - 1, 0.6, 3).tobytes(), label, offset=offset)
 
 
-def add_choices(entries: Sequence[Entry], drift: Drift = "act", options: Options = VECTOR) -> list[Entry]:
+def add_choices(entries: Sequence[Event], drift: Drift = "act", options: Options = VECTOR) -> list[Event]:
     """Add the choices of a model that learns the entries."""
     training, answered = create_training(drift, options), []
     for entry in entries:
-        choice = training.model.predict([entry.event.features])[0].choice
-        answered.append(replace(entry, event=replace(entry.event, choice=choice)))
+        choice = training.model.predict([entry.features])[0].choice
+        answered.append(replace(entry, choice=choice))
         training.apply(answered[-1:])
     return answered
 
 
-def create_training(drift: Drift = "act", options: Options = VECTOR, history: Sequence[Entry] = ()) -> TrainingState:
+def create_training(drift: Drift = "act", options: Options = VECTOR, history: Sequence[Event] = ()) -> TrainingState:
     return TrainingState(
         "classifier", options, "cpu", lambda until: (e for e in history if e.offset <= until), drift=drift
     )
@@ -268,24 +265,24 @@ def in_bytes(state: State) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def log() -> list[Entry]:
+def log() -> list[Event]:
     return add_choices(list(swapped_stream(1_400)))
 
 
-def apply_all(log: Sequence[Entry], training: TrainingState, size: int) -> TrainingState:
+def apply_all(log: Sequence[Event], training: TrainingState, size: int) -> TrainingState:
     for start in range(0, len(log), size):
         training.apply(log[start : start + size])
     return training
 
 
-def test_acting_on_drift_recovers_faster_than_watching(log: list[Entry]) -> None:
-    def count_right(entries: Sequence[Entry]) -> int:
-        return sum(entry.event.choice == entry.event.label for entry in entries[SWAPPED_AT + 100 :])
+def test_acting_on_drift_recovers_faster_than_watching(log: list[Event]) -> None:
+    def count_right(entries: Sequence[Event]) -> int:
+        return sum(entry.choice == entry.label for entry in entries[SWAPPED_AT + 100 :])
 
     assert count_right(log) > 1.5 * count_right(add_choices(list(swapped_stream(1_400)), "watch"))
 
 
-def test_the_state_does_not_depend_on_batches(log: list[Entry]) -> None:
+def test_the_state_does_not_depend_on_batches(log: list[Event]) -> None:
     states = [in_bytes(apply_all(log, create_training(), size).state()) for size in (1, 7, 64, 1_400)]
     recent = {name for name in states[0] if name.startswith("recent-")}
     assert create_training().state().keys() | {"windows", "adaptation"} | recent == states[0].keys() and recent
@@ -294,7 +291,7 @@ def test_the_state_does_not_depend_on_batches(log: list[Entry]) -> None:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("cut", [100, SWAPPED_AT, 870, 1_100])
-def test_a_resumed_training_state_equals_an_uninterrupted_one(log: list[Entry], cut: int) -> None:
+def test_a_resumed_training_state_equals_an_uninterrupted_one(log: list[Event], cut: int) -> None:
     uninterrupted, resumed = apply_all(log, create_training(), 50), create_training()
     resumed.restore(apply_all(log[:cut], create_training(), 50).state())
     apply_all(log[cut:], resumed, 50)
@@ -302,7 +299,7 @@ def test_a_resumed_training_state_equals_an_uninterrupted_one(log: list[Entry], 
     assert in_bytes(resumed.state()) == in_bytes(uninterrupted.state())
 
 
-def test_the_state_hash_does_not_depend_on_the_drift_setting(log: list[Entry]) -> None:
+def test_the_state_hash_does_not_depend_on_the_drift_setting(log: list[Event]) -> None:
     off, watch, act = (apply_all(log, create_training(drift), 64) for drift in ("off", "watch", "act"))
     assert off.model.fingerprint() == watch.model.fingerprint() == act.model.fingerprint()
     assert "drift" not in off.state() and off.monitor.alarms == []
@@ -310,7 +307,7 @@ def test_the_state_hash_does_not_depend_on_the_drift_setting(log: list[Entry]) -
     assert in_bytes(off.model.state()) == in_bytes(watch.model.state()) != in_bytes(act.model.state())
 
 
-def test_a_model_without_windows_accepts_acting_on_drift(log: list[Entry]) -> None:
+def test_a_model_without_windows_accepts_acting_on_drift(log: list[Event]) -> None:
     plain: Options = {"input": "vector", "size": 3, "scale": 4.0, "recent": 0}
     acted, watched = (apply_all(log, create_training(drift, plain), 64) for drift in ("act", "watch"))
     assert in_bytes(acted.state()) == in_bytes(watched.state())
@@ -321,7 +318,7 @@ def test_a_model_without_windows_accepts_acting_on_drift(log: list[Entry]) -> No
 def test_every_head_is_right_again_soon_after_all_labels_are_exchanged(head: str) -> None:
     options: Options = {"input": "vector", "size": 3, "scale": 4.0, "head": head, "random_features": 64}
     answered = add_choices(list(swapped_stream(SWAPPED_AT + 140)), options=options)
-    assert sum(e.event.choice == e.event.label for e in answered[-100:]) >= 90
+    assert sum(e.choice == e.label for e in answered[-100:]) >= 90
     monitor = apply_all(answered, create_training("act", options), 64).monitor
     assert len(monitor.alarms) == monitor.alarm_count == 1, "alarms of one change are one"
     assert abs(monitor.alarms[0].since - SWAPPED_AT) <= 3
@@ -333,7 +330,7 @@ def test_every_head_is_right_again_soon_after_all_labels_are_exchanged(head: str
     )
 
 
-def test_what_was_held_out_before_a_change_does_not_judge_the_model_that_adapted(log: list[Entry]) -> None:
+def test_what_was_held_out_before_a_change_does_not_judge_the_model_that_adapted(log: list[Event]) -> None:
     acted, watched = (apply_all(log, create_training(drift), 64) for drift in ("act", "watch"))
     since = acted.monitor.raised[-1].since
     assert min(item.offset for item in acted.held_out) >= since > min(item.offset for item in watched.held_out)
@@ -353,10 +350,10 @@ def as_row(vector: bytes) -> bytes:
     ],
 )
 def test_what_was_held_out_before_a_change_judges_a_model_that_cannot_follow_it(
-    log: list[Entry], kind: str, options: Options, follows: bool
+    log: list[Event], kind: str, options: Options, follows: bool
 ) -> None:
     if kind == "river":
-        log = [replace(entry, event=replace(entry.event, features=as_row(entry.event.features))) for entry in log]
+        log = [replace(entry, features=as_row(entry.features)) for entry in log]
     training = apply_all(log, TrainingState(kind, options, "cpu", lambda until: iter(()), drift="act"), 64)
     since = training.monitor.raised[-1].since
     assert (min(item.offset for item in training.held_out) >= since) == follows
@@ -369,12 +366,12 @@ def test_the_losses_of_a_class_that_stand_still_raise_no_alarm() -> None:
     assert not Adwin(CLASS_DELTA, clock=0).add_all(losses, range(7_500))
 
 
-def test_the_alarms_of_a_gradual_change_are_one(log: list[Entry]) -> None:
+def test_the_alarms_of_a_gradual_change_are_one(log: list[Event]) -> None:
     rng = np.random.default_rng(3)
     entries = [
-        replace(old, event=replace(old.event, label="ab"[old.event.label == "a"]))
+        replace(old, label="ab"[old.label == "a"])
         if SWAPPED_AT - 200 < old.offset <= SWAPPED_AT and rng.random() < (old.offset - SWAPPED_AT + 200) / 200
-        else replace(old, event=replace(old.event, choice=None))
+        else replace(old, choice=None)
         for old in log
     ]
     monitor = apply_all(add_choices(entries), create_training(), 64).monitor
@@ -397,14 +394,14 @@ def test_a_cusum_raises_no_alarm_in_15_000_and_one_within_25_wrong_answers(proba
     assert change.window == last + 1 - change.since
 
 
-def test_detectors_are_not_among_the_serving_parts(log: list[Entry]) -> None:
+def test_detectors_are_not_among_the_serving_parts(log: list[Event]) -> None:
     state = apply_all(log[:300], create_training(), 50).state()
     assert isinstance(state["drift"], StatePart) and not state["drift"].serving
     assert "drift" not in create_training().state(serving_only=True)
 
 
-def test_a_refused_entry_still_counts_as_a_loss(log: list[Entry]) -> None:
-    bad = replace(log[5], event=replace(log[5].event, features=b"short"))
+def test_a_refused_entry_still_counts_as_a_loss(log: list[Event]) -> None:
+    bad = replace(log[5], features=b"short")
     entries = [*log[:5], bad, *log[6:]]
     first = apply_all(entries, create_training(), 50)
     second = create_training()
@@ -413,9 +410,9 @@ def test_a_refused_entry_still_counts_as_a_loss(log: list[Entry]) -> None:
     assert in_bytes(apply_all(entries, second, 50).state()) == in_bytes(first.state())
 
 
-def test_an_alarm_remains_after_a_retraction_that_replays_the_log(log: list[Entry]) -> None:
+def test_an_alarm_remains_after_a_retraction_that_replays_the_log(log: list[Event]) -> None:
     fitted: Options = {"input": "vector", "size": 3, "drift_window": 32}
-    retraction = Entry(1_401, Event("r", "retraction", target=RetractionTarget(log[50].offset, log[50].event)))
+    retraction = Event("r", "retraction", target=log[50], offset=1_401)
     history = [*log, retraction]
     training = apply_all(history, create_training("act", fitted, history), 64)
     expected, monitor = create_training("off", fitted), DriftMonitor("classifier", fitted)
@@ -433,15 +430,15 @@ def test_an_alarm_remains_after_a_retraction_that_replays_the_log(log: list[Entr
 
 
 def test_a_killed_learner_raises_the_same_alarms_and_stores_each_once(
-    create_scene: CreateScene, log: list[Entry]
+    create_scene: CreateScene, log: list[Event]
 ) -> None:
     scene = create_scene(options=VECTOR)
     scene.learner = scene.start_learner(durable_every_s=1e9, drift="act")
-    scene.learn(*(entry.event for entry in log[:820]))
-    scene.learn(*(entry.event for entry in log[820:1_000]))
+    scene.learn(*(entry for entry in log[:820]))
+    scene.learn(*(entry for entry in log[820:1_000]))
     stored = scene.workspace.store.read(lambda c: load_drift_alarms(c, "m", 100))
     scene.learner = scene.start_learner(drift="act")  # it resumes from the first publication
-    scene.learn(*(entry.event for entry in log[1_000:]))
+    scene.learn(*(entry for entry in log[1_000:]))
     uninterrupted = apply_all(log, create_training(), 256)
     assert in_bytes(scene.learner.training.state()) == in_bytes(uninterrupted.state())
     rows = scene.workspace.store.read(lambda c: load_drift_alarms(c, "m", 100))
@@ -452,9 +449,9 @@ def test_a_killed_learner_raises_the_same_alarms_and_stores_each_once(
     assert scene.snapshots.folder.manifests()[0].metrics["drift_alarms"] == len(rows)
 
 
-def test_the_version_that_adapted_goes_live_past_the_gate(create_scene: CreateScene, log: list[Entry]) -> None:
+def test_the_version_that_adapted_goes_live_past_the_gate(create_scene: CreateScene, log: list[Event]) -> None:
     scene = create_scene(options=VECTOR)
     scene.learner = scene.start_learner(drift="act")
     for start in range(0, SWAPPED_AT + 100, 50):
-        scene.learn(*(entry.event for entry in log[start : start + 50]))
+        scene.learn(*(entry for entry in log[start : start + 50]))
     assert scene.snapshots.folder.manifests()[0].learned_until == SWAPPED_AT + 100

@@ -19,7 +19,7 @@ from online.learning.gate import (
 from online.learning.held_out import MAX_COUNT, MAX_OF_HOLDER, HeldOutSet
 from online.learning.process import load_golden_questions
 from online.models import Answer, Candidate, Example, create
-from online.schemas.events import Entry, Event
+from online.schemas.events import Event
 from online.settings import GoldenQuestionSettings, ModelSettings
 from online.store.refusals import load_refusals
 from online.store.rejected_snapshots import load_rejections
@@ -102,7 +102,7 @@ def test_an_answer_that_is_withheld_is_an_answer() -> None:
 def hold_out(*events: Event) -> HeldOutSet:
     held_out = HeldOutSet()
     for offset, event in enumerate(events, 1):
-        held_out.observe(Entry(offset, event))
+        held_out.observe(event.at(offset))
     return held_out
 
 

@@ -12,7 +12,7 @@ from online.errors import EncoderMoved, Unavailable
 from online.learning.training_state import TrainingState
 from online.models import KINDS, Options, unpack_json
 from online.models.devices.determinism import determinism_domain
-from online.schemas.events import Entry, Event
+from online.schemas.events import Event
 from online.store import now
 from online.store.encoder_moves import begin_move
 from online.store.events import append_events
@@ -316,7 +316,7 @@ def test_old_versions_are_pruned_while_learning(scene: Scene) -> None:
 
 
 def test_the_state_does_not_depend_on_batches() -> None:
-    entries = [Entry(n + 1, event) for n, event in enumerate(vector_events(300))]
+    entries = [event.at(n + 1) for n, event in enumerate(vector_events(300))]
     fingerprints = []
     for size in (1, 7, 300):
         training = TrainingState("classifier", {"input": "vector", "size": 3}, "cpu", lambda until: [])

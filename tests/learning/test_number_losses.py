@@ -9,17 +9,17 @@ from safetensors.numpy import load, save
 
 from online.learning.drift import FIRST, LEAST_RISE, NOMINAL, DriftMonitor
 from online.models import StatePart
-from online.schemas.events import Entry, Event
+from online.schemas.events import Event
 from online.scoring.drift_changes import Alarm
 from tests.support import first_of
 
 RISE = 4_000
 
 
-def make_entries(errors: NDArray[np.float64], start: int = 1) -> list[Entry]:
+def make_entries(errors: NDArray[np.float64], start: int = 1) -> list[Event]:
     """Labels of 20 whose recorded answers were wrong by these errors."""
     return [
-        Entry(start + index, Event(f"e{start + index}", "label", b"{}", "20.0", choice=repr(20.0 + float(error))))
+        Event(f"e{start + index}", "label", b"{}", "20.0", choice=repr(20.0 + float(error)), offset=start + index)
         for index, error in enumerate(errors)
     ]
 
@@ -70,7 +70,7 @@ def test_answers_that_are_no_numbers_and_events_that_judge_nothing_are_left_out(
         Event("c", "retraction"),
     ]
     monitor = create_monitor()
-    monitor.observe_all([Entry(offset, event) for offset, event in enumerate(useless, 1)])
+    monitor.observe_all([event.at(offset) for offset, event in enumerate(useless, 1)])
     assert monitor.part().tensors["meta"].tobytes() == create_monitor().part().tensors["meta"].tobytes()
 
 
@@ -92,6 +92,6 @@ def write_and_read(part: StatePart) -> StatePart:
     return StatePart(load(save(dict(part.tensors))), serving=False)
 
 
-def observe_one_by_one(monitor: DriftMonitor, entries: Sequence[Entry]) -> None:
+def observe_one_by_one(monitor: DriftMonitor, entries: Sequence[Event]) -> None:
     for entry in entries:
         monitor.observe(entry)

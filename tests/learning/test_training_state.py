@@ -3,11 +3,11 @@
 import pytest
 
 from online.learning.training_state import TrainingState
-from online.schemas.events import Entry
+from online.schemas.events import Event
 from tests.learning.scene import Scene, vector_events
 
 
-def entries(scene: Scene, count: int) -> list[Entry]:
+def entries(scene: Scene, count: int) -> list[Event]:
     for event in vector_events(count):
         scene.stream.append(event)
     return scene.stream.read(0, count)

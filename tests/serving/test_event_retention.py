@@ -24,7 +24,7 @@ from online.learning.training_state import TrainingState
 from online.models import Options
 from online.plugins.off_policy.logged_decisions import read_own_log
 from online.plugins.reports.model_report import write_model_report
-from online.schemas.events import Entry, Event
+from online.schemas.events import Event
 from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
 from online.store.callers.held_feedback import HeldFeedbackRow, add_held
@@ -76,7 +76,7 @@ def test_the_copy_in_redis_loses_the_contents_too(scene: ExpiryScene, redis_url:
     scene.expire()
     scene.remove()
     assert scene.progress().copied_until == 15 and scene.copy.rebuilds == 1
-    assert [entry.event.kind for entry in copy.read(0, 100)] == ["void"] * 15 + ["label"] * 5
+    assert [entry.kind for entry in copy.read(0, 100)] == ["void"] * 15 + ["label"] * 5
     assert copy.read(0, 100) == scene.entries()
     scene.remove()
     assert scene.copy.rebuilds == 1, "it is written again only after contents were removed"
@@ -105,7 +105,7 @@ def test_expired_sums_stay_learned_and_their_file_is_gone(tmp_path: Path) -> Non
     scene.expire()
     before = scene.fingerprint()
     assert scene.kinds() == [*["void"] * 11, "label"]
-    assert not any(entry.event.features for entry in scene.entries()[:11])
+    assert not any(entry.features for entry in scene.entries()[:11])
     scene.damage_versions()
     scene.learner = scene.start_learner()
     scene.catch_up()
@@ -195,9 +195,9 @@ def test_an_erasure_unlearns_what_has_not_expired_and_says_what_it_cannot(
     assert not find_in_folder(tmp_path / "state", needles)
 
     again = ExpiryScene(tmp_path, "classifier", options)
-    theirs = [entry for entry in entries if USER not in entry.event.id or entry.offset <= 15]
+    theirs = [entry for entry in entries if USER not in entry.id or entry.offset <= 15]
     expected = TrainingState("classifier", again.options, "cpu", lambda _: theirs, drift="act")
-    expected.apply([*theirs, Entry(100, Event("last", "void"))])
+    expected.apply([*theirs, Event("last", "void", offset=100)])
     assert statement["after"]["state_sha256"] == again.fingerprint() == expected.model.fingerprint()
     again.workspace.store.close()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from online.errors import LogReplaced
-from online.schemas.events import Event, RetractionTarget, chain_digest
+from online.schemas.events import Event, chain_digest
 from online.store import Store
 from online.store.erasure.log import void_events
 from online.store.events import append_events, build_retraction, check_log, load_digests
@@ -38,7 +38,7 @@ def append(store: Store, model: str, *events: Event, feedback_id: str | None = N
         {"label": "r2"},
         {"reward": 1.0},
         {"choice": None},
-        {"target": RetractionTarget(1, EVENT)},
+        {"target": EVENT.at(1)},
     ],
     ids=str,
 )

@@ -16,7 +16,7 @@ from online.evaluation.replay.model_setup import ModelSetup
 from online.learning.training_state import build_example
 from online.models import BadExample, can_adapt, input_options
 from online.models.logistic import Logistic
-from online.schemas.events import Entry
+from online.schemas.events import Event
 from online.scoring.baseline_lead import Lead
 from online.scoring.score import LEARNED_BASELINE, MOST_FREQUENT
 
@@ -52,13 +52,13 @@ class BaselineModel:
             return [{}] * len(inputs)
         return [{LEARNED_BASELINE: self.model.predict([data])[0].choice} if data else {} for data in inputs]
 
-    def learn(self, entries: Sequence[Entry]) -> None:
+    def learn(self, entries: Sequence[Event]) -> None:
         """Learn the labels and rewards among entries. A model that becomes too large is given up."""
         is_awake, self.seen = self.is_awake, self.seen + len(entries)
         if self.model is None or not is_awake:
             return
         try:
-            self.model.learn([build_example(entry) for entry in entries if entry.event.kind in TAUGHT])
+            self.model.learn([build_example(entry) for entry in entries if entry.kind in TAUGHT])
         except BadExample as error:
             self.give_up(str(error))
         else:

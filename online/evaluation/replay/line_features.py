@@ -58,10 +58,10 @@ class LineFeatures:
             return ()
         if isinstance(line, LoggedPrediction):
             return (line.instance,)
-        event = line.entry.event
-        if "sums" in (event.kind, event.target and event.target.event.kind):
+        event = line.event
+        if "sums" in (event.kind, event.target and event.target.kind):
             return ()  # it has no instance: its features are a file
-        words = event.text or (event.target.event.text if event.target else "")
+        words = event.text or (event.target.text if event.target else "")
         if line.prediction_id is not None or not (event.features or words):
             return ()
         return (line.instance if line.instance is not None else words or None,)
@@ -103,4 +103,4 @@ class LineFeatures:
 
 def describe_line(line: Line) -> str:
     """Return the name of a line for an error."""
-    return f"example {line.id}" if isinstance(line, LoggedPrediction) else f"event {line.entry.offset}"
+    return f"example {line.id}" if isinstance(line, LoggedPrediction) else f"event {line.event.offset}"

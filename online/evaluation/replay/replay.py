@@ -40,7 +40,7 @@ from online.models.own_kinds import find_named_code
 from online.models.ranker.policies import draw_key
 from online.models.unseen import count_outside, count_targets_outside
 from online.models.updates import answer_by_updates
-from online.schemas.events import Entry, Event
+from online.schemas.events import Event
 from online.scoring.class_score import ClassScore
 from online.scoring.number_score import NumberScore
 from online.scoring.prequential import names_right_answer
@@ -63,7 +63,7 @@ class ScoredSpan:
     def of(self, lines: Iterator[Line]) -> Iterator[Line]:
         """Yield the lines to replay, up to the end of the span."""
         for line in lines:
-            if self.end is not None and isinstance(line, LoggedEvent) and line.entry.offset > self.end:
+            if self.end is not None and isinstance(line, LoggedEvent) and line.event.offset > self.end:
                 return
             yield line
 
@@ -245,14 +245,17 @@ class Replay:
             answers += self._ask(part, [None] * len(part))
             frozen += self._ask_frozen(part)
         guesses = self._add_guesses(guesses, inputs)
-        columns = zip(rows.numbers, inputs, rows.labels, answers, strict=True)
-        events = [Event(str(number), "label", data, label, choice=each.choice) for number, data, label, each in columns]
+        columns = zip(rows.numbers, rows.offsets, inputs, rows.labels, answers, strict=True)
+        events = [
+            Event(str(number), "label", data, label, choice=each.choice, offset=offset)
+            for number, offset, data, label, each in columns
+        ]
         start = bisect_right(rows.offsets, self.span.start)  # of the rows that are scored
         scored = [*map(PendingOutcome, answers[start:], repeat(0), guesses[start:], frozen[start:])]
         self.judged.extend(events[start:], scored, rows.offsets[start:])
         self.examples += len(scored)
         self.answers += len(rows)
-        self._apply([*map(Entry, rows.offsets, events)])
+        self._apply(events)
 
     # lines
 
@@ -288,7 +291,8 @@ class Replay:
         return tasks
 
     def _add_event(self, line: LoggedEvent) -> None:
-        event, offset = line.entry.event, line.entry.offset
+        event = line.event
+        offset = event.offset
         if self.setup.spec.predicts_numbers and not self.source.header and not self._is_number(event.label, offset):
             self.outcomes.pop(line.prediction_id or "", None)
             return
@@ -365,16 +369,16 @@ class Replay:
     def _learn(self) -> None:
         """Learn the events that are pending, and note what they judge."""
         self._answer()
-        entries = list[Entry]()
+        entries = list[Event]()
         for line in self.pending_events:
             if line.refused is not None:
-                self.training.refused[line.entry.offset] = line.refused
+                self.training.refused[line.event.offset] = line.refused
             outcome = self._find_outcome(line) if line.prediction_id is not None else None
             entries.append(line.complete(self._find_own_choice(outcome)))
         self.pending_events = []
         self._apply(entries)
 
-    def _apply(self, entries: Sequence[Entry]) -> None:
+    def _apply(self, entries: Sequence[Event]) -> None:
         if entries:
             self.events += len(entries)
             if self.setup.spec.predicts_numbers:
@@ -399,7 +403,8 @@ class Replay:
         outcome.left -= 1
         if not outcome.left:
             del self.outcomes[line.prediction_id or ""]
-        offset, event = line.entry.offset, line.entry.event
+        event = line.event
+        offset = event.offset
         if event.kind in ("label", "correction", "reward") and offset > self.span.start:
             self.examples += 1
             self.judged.append(event, outcome, offset, line.at, line.lateness)
@@ -411,13 +416,13 @@ class Replay:
             self.frozen = create(self.candidate.kind, self.setup.options, self.candidate.device)
             self.frozen.restore(self.training.model.state(serving_only=True))
 
-    def _history(self, until: int) -> Iterator[Entry]:
+    def _history(self, until: int) -> Iterator[Event]:
         features, bad = LineFeatures(self.encoder), BadLines(1.0)
         lines = self.source.lines(bad)
         while chunk := list(islice(lines, CHUNK_LINES)):
             for line in features.of(chunk, bad):
                 if isinstance(line, LoggedEvent):
-                    if line.entry.offset > until:
+                    if line.event.offset > until:
                         return
                     if not line.is_orphan:
                         yield line.complete()
@@ -459,9 +464,9 @@ class Replay:
         )
 
 
-def list_labels(entries: Sequence[Entry]) -> Iterator[str]:
+def list_labels(entries: Sequence[Event]) -> Iterator[str]:
     """Yield the right answers among events."""
-    return (each.event.label for each in entries if each.event.kind in ("label", "correction"))
+    return (each.label for each in entries if each.kind in ("label", "correction"))
 
 
 def read_chunks(source: Source, span: ScoredSpan, bad: BadLines, at: Callable[[float], None]) -> Iterator[Chunk]:

@@ -18,7 +18,7 @@ from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.labelled_rows import LabelledRow
 from online.evaluation.sources.log_format import Line, LoggedEvent, LoggedPrediction
 from online.io.instants import InstantColumn
-from online.schemas.events import Entry, Event
+from online.schemas.events import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def arrange_rows(
     def number_event(row: LabelledRow) -> LoggedEvent:
         nonlocal offset
         offset += 1
-        return LoggedEvent(Entry(offset, build_event(row)), prediction_id=str(row.number))
+        return LoggedEvent(build_event(row).at(offset), prediction_id=str(row.number))
 
     if not delay.at:
         waiting = deque[LabelledRow]()

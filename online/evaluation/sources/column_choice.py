@@ -65,13 +65,13 @@ class ColumnChoice:
         if isinstance(line, LoggedPrediction):
             line.features = self.of_features(line.features or b"")
         else:
-            line.entry = replace(line.entry, event=self._of_event(line.entry.event))
+            line.event = self._of_event(line.event)
         return line
 
     def _of_event(self, event: Event) -> Event:
         target = event.target
         if target is not None:
-            target = replace(target, event=self._of_event(target.event))
+            target = self._of_event(target)
         return replace(event, features=self.of_features(event.features), target=target)
 
     # checks

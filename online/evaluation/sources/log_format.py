@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 
 from online.errors import BadInput
-from online.schemas.events import Entry, RetractionTarget
+from online.schemas.events import Event
 from online.settings import ModelSettings
 
 LOG_FORMAT = "online-log/3"
@@ -103,12 +103,12 @@ class LoggedEvent:
 
     prediction_id: of the prediction it is about, whose features it has; None if it is about none.
     instance: the input of an event about no prediction, which can be encoded again. refused: the
-    reason if it was not learned. features: those found for it, if the entry has none. is_orphan: whether its prediction
+    reason if it was not learned. features: those found for it, if the event has none. is_orphan: whether its prediction
     does not stand before it, so that none were found. was_answered: whether a version answered the instance before the event
     was learned; answer: with what, None if it abstained.
     """
 
-    entry: Entry
+    event: Event
     prediction_id: str | None = None
     instance: Any = None
     user: str | None = None
@@ -120,17 +120,16 @@ class LoggedEvent:
     was_answered: bool = False
     answer: str | None = None
 
-    def complete(self, choice: str | None = None) -> Entry:
-        """Return the entry with the features found for it, and with `choice` as the answer if given."""
+    def complete(self, choice: str | None = None) -> Event:
+        """Return the event with the features found for it, and with `choice` as the answer if given."""
+        event = self.event
         if self.features is None and choice is None:
-            return self.entry
-        event = self.entry.event
+            return event
         features = event.features if self.features is None else self.features
         choice, target = event.choice if choice is None else choice, event.target
         if target is not None:
-            target = RetractionTarget(target.offset, replace(target.event, features=features))
-        completed = replace(event, features=features, choice=choice, target=target)
-        return Entry(self.entry.offset, completed)
+            target = replace(target, features=features)
+        return replace(event, features=features, choice=choice, target=target)
 
     @property
     def lateness(self) -> float | None:

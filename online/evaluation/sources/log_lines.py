@@ -32,7 +32,7 @@ from online.io.instants import InstantColumn
 from online.io.json_names import are_names_single, parse_for_names
 from online.models import BadExample, encoder_options, find_kind
 from online.models.example_checks import check_features
-from online.schemas.events import Entry, Event, EventKind, RetractionTarget, Scope
+from online.schemas.events import Event, EventKind, Scope
 from online.settings import Drift
 
 KINDS_OF_EVENTS, SCOPES = get_args(EventKind), get_args(Scope)
@@ -185,7 +185,7 @@ class LineParser:
                 raise ValueError(f"{names}, and has no 'features' of its own")
             self._check(features)
         return LoggedEvent(
-            Entry(line.whole("offset", 1), event),
+            event.at(line.whole("offset", 1)),
             prediction_id,
             line.fields.get("input"),
             user=line.optional_text("user"),
@@ -243,7 +243,7 @@ def parse_event(line: LineFields, features: bytes) -> Event:
     )
 
 
-def parse_target(line: LineFields, features: bytes) -> RetractionTarget:
+def parse_target(line: LineFields, features: bytes) -> Event:
     """Return the event that a retraction takes back, whose body is JSON in a text."""
     if not isinstance(line.fields["target"], dict):
         raise line.refuse("target", "an object")
@@ -252,7 +252,7 @@ def parse_target(line: LineFields, features: bytes) -> RetractionTarget:
         body = json.loads(target.text("event"))
         if not isinstance(body, dict):
             raise target.refuse("event", "an event")
-        return RetractionTarget(target.whole("offset", 1), parse_event(LineFields(body, line.times), features))
+        return parse_event(LineFields(body, line.times), features).at(target.whole("offset", 1))
     except RecursionError:
         raise ValueError("its 'target' is nested too deeply") from None
     except ValueError as error:
@@ -281,14 +281,14 @@ class LogOrder:
 
     def is_new(self, line: Line, value: Mapping[str, Any]) -> bool:
         """Return False for a line that repeats an earlier one. Raises ValueError for one that cannot stand there."""
-        name, id = ("event", line.entry.event.id) if isinstance(line, LoggedEvent) else ("prediction", line.id)
+        name, id = ("event", line.event.id) if isinstance(line, LoggedEvent) else ("prediction", line.id)
         said = {key: each for key, each in value[name].items() if key not in CHANGING}
         key, contents = digest(f"{name} {id}".encode()), digest(orjson.dumps(said, option=orjson.OPT_SORT_KEYS))
         before = self.contents.get(key)
         if before not in (None, contents):
             raise ContradictoryLine(f"gives the {name} {id!r} again, with other contents; the first one counts")
         if isinstance(line, LoggedEvent):
-            self._pass(line.entry.offset, before is None)
+            self._pass(line.event.offset, before is None)
         elif before is None:
             self.predictions += 1
         self.contents[key] = contents

@@ -44,7 +44,7 @@ from online.plugins.encoder_tuning.text_events import (
     read_text_events,
 )
 from online.plugins.encoder_tuning.tuning import EncoderComparison, EncoderTuning
-from online.schemas.events import Entry, Event
+from online.schemas.events import Event
 from online.settings import ModelSettings
 from online.snapshots import Snapshots
 from online.state.workspace import Workspace
@@ -127,7 +127,7 @@ class AdaptationRun:
         logged = read_events_in_force(store, model.name, recipe(model.kind, self.workspace.options(model)))
         events = [*self.rows, *logged]
         tuning = EncoderTuning(model.kind, model.options, events, self.tuning, tick, self._load_tuned(used), since)
-        verdict, until = tuning.judge(), logged[-1].entry.offset if logged else 0
+        verdict, until = tuning.judge(), logged[-1].event.offset if logged else 0
         if not (publish and verdict.better):
             return AdaptationOutcome(verdict, None, used), until
         tuned = minilm.write_tuned(self.workspace.encoders, tuning.tune(events))
@@ -212,10 +212,9 @@ def check_gate(workspace: Workspace, model: ModelSettings, name: str, features: 
         raise SetupError(f"the gate refuses what {model.name} would learn with this encoder: {refusal}")
 
 
-def replace_features(each: TextEvent, features: Mapping[str, bytes]) -> Entry:
-    """Return the entry with other features, also inside what a retraction retracts."""
-    event = Event.parse(each.event.body(), features[each.text]) if each.text else each.event
-    return Entry(each.entry.offset, event)
+def replace_features(each: TextEvent, features: Mapping[str, bytes]) -> Event:
+    """Return the event with other features, also inside what a retraction retracts."""
+    return Event.parse(each.event.body(), features[each.text], each.event.offset) if each.text else each.event
 
 
 # the version that has learned the log with the new encoder

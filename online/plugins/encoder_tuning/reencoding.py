@@ -88,15 +88,15 @@ class Reencoding:
         """Leave a page of the log to be read again."""
         self.connection.rollback()
         for each in events:
-            del self.texts[each.entry.offset]
+            del self.texts[each.event.offset]
 
     def _encode(self, events: list[TextEvent], predictions: list[tuple[str, str]]) -> None:
         event_rows = []
         for each in events:
             if each.text:
                 self.known[each.text] = self.known.get(each.text) or self._encode_text(each.text, "log")
-                event_rows.append({"offset": each.entry.offset, "features": self.known[each.text]})
-            self.tick("encoding the log", each.entry.offset, events[-1].entry.offset)
+                event_rows.append({"offset": each.event.offset, "features": self.known[each.text]})
+            self.tick("encoding the log", each.event.offset, events[-1].event.offset)
         prediction_rows = []
         for number, (id, text) in enumerate(predictions, 1):
             features = self._encode_text(json.loads(text), "predictions")

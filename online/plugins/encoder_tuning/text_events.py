@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from online.errors import SetupError
 from online.models.encoders.follow_ups import read_text
-from online.schemas.events import Entry, Event
+from online.schemas.events import Event
 from online.store import Store
 from online.store.database.values import NO_TEXT
 from online.store.log_rows import load_log_rows
@@ -24,21 +24,16 @@ BEFORE_LOG = -(2**40)  # the offset of the first row of a file
 
 @dataclass(frozen=True, slots=True)
 class TextEvent:
-    """A log entry and the text of its features; "" for an entry without one."""
+    """An event of the log, and the text of its features; "" for an event without one."""
 
-    entry: Entry
+    event: Event
     text: str
-
-    @property
-    def event(self) -> Event:
-        """The event of the entry."""
-        return self.entry.event
 
 
 def build_row_events(rows: Iterable[tuple[str, str]]) -> list[TextEvent]:
     """Return labelled texts of files as events that came before the log. rows: (text, label)."""
     return [
-        TextEvent(Entry(offset, Event(f"row {offset - BEFORE_LOG}", "label", label=label)), text)
+        TextEvent(Event(f"row {offset - BEFORE_LOG}", "label", label=label, offset=offset), text)
         for offset, (text, label) in enumerate(rows, BEFORE_LOG + 1)
     ]
 
@@ -52,7 +47,7 @@ def read_events_in_force(store: Store, model: str, recipe: str) -> list[TextEven
     events = read_text_events(store, model)
     excluded = {each.event.target.offset for each in events if each.event.target is not None} | refused.keys()
     in_force = [each for each in events if each.event.kind != "retraction" and not each.event.teaches_nothing]
-    return [each for each in in_force if each.entry.offset not in excluded]
+    return [each for each in in_force if each.event.offset not in excluded]
 
 
 def read_text_events(store: Store, model: str) -> list[TextEvent]:
@@ -72,7 +67,7 @@ def read_page(connection: Connection, model: str, texts: dict[int, str]) -> list
     for row in load_log_rows(connection, model, after, PAGE):
         event = Event.parse(row["body"], row["features"])
         texts[row["offset"]] = texts[event.target.offset] if event.target else _parse_text(row, event, model)
-        events.append(TextEvent(Entry(row["offset"], event), texts[row["offset"]]))
+        events.append(TextEvent(event.at(row["offset"]), texts[row["offset"]]))
     return events
 
 

@@ -153,8 +153,8 @@ class EncoderTuning:
         before, after, used = list[bool](), list[bool](), self.features(self.used)
         for fold in range(FOLDS):
             held = [each for each in taught if assign_fold(each.text) == fold]
-            offsets = {each.entry.offset for each in held}
-            rest = [each for each in self.events if each.entry.offset not in offsets]
+            offsets = {each.event.offset for each in held}
+            rest = [each for each in self.events if each.event.offset not in offsets]
             if not held:
                 continue
             tuned = self.tune(rest, f"judging on fifth {fold + 1} of {FOLDS}")
@@ -166,14 +166,14 @@ class EncoderTuning:
 
     def _select_judged(self) -> list[TextEvent]:
         """Return the feedback on texts that the encoder in use was not tuned on."""
-        seen = {fold_text(each.text) for each in self.events if each.entry.offset <= self.since}
-        taught = (each for each in self.events if each.event.kind in FEEDBACK_KINDS and each.entry.offset > self.since)
+        seen = {fold_text(each.text) for each in self.events if each.event.offset <= self.since}
+        taught = (each for each in self.events if each.event.kind in FEEDBACK_KINDS and each.event.offset > self.since)
         return [each for each in taught if fold_text(each.text) not in seen]
 
     def _answer(self, rest: Sequence[TextEvent], held: Sequence[TextEvent], features: NDArray[np.int8]) -> list[bool]:
         """Return whether a model that learned `rest` answers each held-out question right."""
         training = TrainingState(self.kind, self.options, "cpu", lambda until: ())
-        training.apply([self._encode(each, features).entry for each in rest])
+        training.apply([self._encode(each, features).event for each in rest])
         answers = training.model.predict([self._encode(each, features).event.features for each in held])
         return [
             (answer.choice == each.event.label) == is_positive(each.event.reward)
@@ -184,4 +184,4 @@ class EncoderTuning:
         if not each.text:
             return each
         event = replace(each.event, features=features[self.index[each.text]].tobytes())
-        return replace(each, entry=replace(each.entry, event=event))
+        return replace(each, event=event)

@@ -260,12 +260,12 @@ def read_own_log(source: Source, bad: BadLines, at: Callable[[float], None] = la
             keep_prediction(line, predictions, builder.left_out)
         elif line.prediction_id is not None and line.prediction_id not in seen:
             builder.left_out[ORPHANS] += 1
-        elif line.entry.event.kind == "retraction" and line.entry.event.target is not None:
-            retracted = line.entry.event.target.offset
+        elif line.event.kind == "retraction" and line.event.target is not None:
+            retracted = line.event.target.offset
             feedback.get(prediction_by_offset.get(retracted, ""), {}).pop(retracted, None)
-        elif line.prediction_id in predictions and line.entry.event.kind in ("reward", "label", "correction"):
-            feedback.setdefault(line.prediction_id, {})[line.entry.offset] = line.entry.event
-            prediction_by_offset[line.entry.offset] = line.prediction_id
+        elif line.prediction_id in predictions and line.event.kind in ("reward", "label", "correction"):
+            feedback.setdefault(line.prediction_id, {})[line.event.offset] = line.event
+            prediction_by_offset[line.event.offset] = line.prediction_id
     for line in predictions.values():
         events = feedback.get(line.id)
         if not events:

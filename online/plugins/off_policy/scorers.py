@@ -152,7 +152,7 @@ def learn_lines(replay: Replay, lines: Sequence[LoggedEvent]) -> None:
     """Learn lines in order, also those that were refused."""
     for line in lines:
         if line.refused is not None:
-            replay.training.refused[line.entry.offset] = line.refused
+            replay.training.refused[line.event.offset] = line.refused
     replay.training.apply([line.complete() for line in lines if not line.is_orphan])
 
 

@@ -153,7 +153,7 @@ def choose_models(source: Source) -> list[str]:
 def has_number_labels(source: Source) -> bool:
     """Return whether the labels are numbers to predict, rather than class names written as numbers."""
     lines = islice(source.lines(), 2 * MAX_SAMPLED)
-    labels = [line.entry.event.label for line in lines if isinstance(line, LoggedEvent)]
+    labels = [line.event.label for line in lines if isinstance(line, LoggedEvent)]
     try:
         values = {parse_number(label) for label in labels}
     except ValueError:

@@ -118,7 +118,7 @@ def check_not_expired(connection: Connection, model: str, offset: int, what: str
 
 def event_at(connection: Connection, model: str, offset: int) -> Event:
     """Return the event at an offset."""
-    return read_events(connection, model, offset - 1, 1)[0].event
+    return read_events(connection, model, offset - 1, 1)[0]
 
 
 def retract_reply(connection: Connection, spec: ModelSettings, row: FeedbackRow) -> list[int]:

@@ -216,7 +216,7 @@ class Repertoire:
         if not is_example(connection, self.name, id, offset):
             raise NotFound(f"the reply {id!r} of {self.name} has no example with the offset {offset}")
         check_not_expired(connection, self.name, offset, f"the example with the offset {offset}")
-        event = read_events(connection, self.name, offset - 1, 1)[0].event
+        event = read_events(connection, self.name, offset - 1, 1)[0]
         return append_events(connection, self.name, [build_retraction(event, offset)], source="repertoire")[0]
 
     async def retire(self, id: str) -> int:

@@ -21,7 +21,7 @@ from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import Source
 from online.learning.training_state import build_example
 from online.models import Answer, Example, Model, create, input_options
-from online.schemas.events import Event, RetractionTarget
+from online.schemas.events import Event
 from online.settings import ModelSettings
 
 COUNT = 150
@@ -41,11 +41,11 @@ def replay_naively(source: Source, candidate: CandidateSpec) -> tuple[Losses, st
             (answers[line.id],) = model.predict([line.features or b""])
             continue
         entry = line.complete()
-        if entry.event.target is not None:
-            del learned[entry.event.target.offset]
+        if entry.target is not None:
+            del learned[entry.target.offset]
             model = learn_in_order(create(candidate.kind, setup.options), [*learned.values()])
         else:
-            losses.append((entry.offset, measure(answers[line.prediction_id or ""], entry.event)))
+            losses.append((entry.offset, measure(answers[line.prediction_id or ""], entry)))
             learned[entry.offset] = build_example(entry)
             model.learn([learned[entry.offset]])
     return losses, model.fingerprint()
@@ -87,9 +87,7 @@ def write_log(path: Path, kind: str, options: dict[str, object], has_retractions
             if event.target is None and event.id not in {
                 told.id.removesuffix("#retraction") for _, told in given if told.target
             }:
-                retraction = Event(
-                    f"{event.id}#retraction", "retraction", event.features, target=RetractionTarget(offset, event)
-                )
+                retraction = Event(f"{event.id}#retraction", "retraction", event.features, target=event.at(offset))
                 given.append((len(given) + 1, retraction))
                 lines.append(render_event(*given[-1], None))
     left = {about for _, _, about in due}

@@ -12,7 +12,7 @@ from online.evaluation.sources.bad_lines import BadLines, LogGaps
 from online.evaluation.sources.log_format import LoggedEvent, LoggedPrediction
 from online.evaluation.sources.log_lines import LineParser, find_features_check, parse_header, read_log
 from online.models import KINDS
-from online.schemas.events import Event, RetractionTarget
+from online.schemas.events import Event
 
 HEADER = {"format": "online-log/3", "model": "m", "kind": "classifier", "options": {"input": "vector", "size": 1}}
 FEATURES = base64.b64encode(b"\0" * 8).decode()
@@ -105,7 +105,7 @@ def test_a_line_that_cannot_be_used_says_what_is_wrong(line: dict[str, Any], sen
 def test_what_is_wrong_in_a_log_of_version_2_is_said_with_its_own_keys(line: dict[str, Any], sentence: str) -> None:
     header = write_version_2({**HEADER, "event_count": 0})
     lines, bad = read(write_version_2(line), write_version_2(event(1)), header=header)
-    assert [line.entry.offset for line in lines] == [1]
+    assert [line.event.offset for line in lines] == [1]
     assert re.search(rf"log, line 2 is not a line of online-log/2: {sentence}", bad.first[0])
 
 
@@ -145,7 +145,7 @@ def test_each_field_of_instants_has_one_unit() -> None:
     lines, bad = read(
         event(1, created_at=1_777_881_600), event(2, created_at=1_777_881_600_000), event(3, created_at=1_777_881_700)
     )
-    assert [line.entry.offset for line in lines] == [1, 3]
+    assert [line.event.offset for line in lines] == [1, 3]
     assert bad.first == [
         "log, line 3 is not a line of online-log/3: its 'created_at' is 1777881600000, which is in milliseconds, below values in seconds"
     ]
@@ -155,18 +155,18 @@ def test_a_retraction_keeps_the_event_that_it_takes_back() -> None:
     given = Event("e1", "label", b"\0" * 8, "a", target=None, holder=3)
     target = {"offset": 1, "event": given.body()}
     line = parse(event(2, kind="retraction", target=target, features=FEATURES))
-    assert isinstance(line, LoggedEvent) and line.entry.event.target == RetractionTarget(1, given)
+    assert isinstance(line, LoggedEvent) and line.event.target == given.at(1)
 
 
 def test_an_event_keeps_whose_feedback_it_is() -> None:
     """Sums of a device are judged without its own feedback, in a replay as in the service."""
     line = parse(event(holder=3))
-    assert isinstance(line, LoggedEvent) and line.entry.event.holder == 3
+    assert isinstance(line, LoggedEvent) and line.event.holder == 3
 
 
 def test_an_event_that_comes_again_at_another_offset_counts_once() -> None:
     lines, bad = read(prediction(), event(1), event(2, id="e1"), event(3))
-    assert [line.entry.offset for line in lines[1:]] == [1, 3]
+    assert [line.event.offset for line in lines[1:]] == [1, 3]
     assert (bad.count, bad.gaps) == (0, LogGaps(repeated=1))
 
 

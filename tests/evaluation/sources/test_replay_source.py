@@ -74,7 +74,7 @@ def test_the_text_of_vowpal_wabbit_becomes_a_table(tmp_path: Path) -> None:
     lines = list(open_source(str(path)).lines())
     predictions = [line.instance for line in lines if isinstance(line, LoggedPrediction)]
     assert predictions == [{"user^age": 2.5, "user^member": 1.0, "page^a": 2.0}, {"plain": 3.0, "word": 1.0}]
-    assert [line.entry.event.label for line in lines if isinstance(line, LoggedEvent)] == ["1", "-1"]
+    assert [line.event.label for line in lines if isinstance(line, LoggedEvent)] == ["1", "-1"]
 
 
 def test_the_text_of_vowpal_wabbit_is_recognised_without_its_file_ending(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_an_instance_that_the_model_cannot_read_is_a_bad_line_too(tmp_path: Path
 def test_labels_are_delayed_by_a_number_of_examples(delay_rows: int, expected: list[str]) -> None:
     lines = list(arrange_rows(iter(rows(3)), LabelDelay(rows=delay_rows), BadLines(), "s"))
     assert order(lines) == expected
-    assert [line.entry.offset for line in lines if isinstance(line, LoggedEvent)] == [1, 2, 3]
+    assert [line.event.offset for line in lines if isinstance(line, LoggedEvent)] == [1, 2, 3]
 
 
 def test_labels_are_delayed_by_a_number_of_seconds() -> None:
@@ -196,7 +196,7 @@ def test_labels_arrive_at_the_times_of_a_column_in_the_order_of_arrival() -> Non
     arrivals = ["2026-01-02T00:00", "2026-01-01T01:30", "2026-01-03T00:00"]
     lines = list(arrange_rows(iter(rows(3, t=times, known=arrivals)), LabelDelay.parse("known", "t"), BadLines(), "s"))
     assert order(lines) == ["?1", "?2", "!2", "?3", "!1", "!3"]
-    assert [line.entry.offset for line in lines if isinstance(line, LoggedEvent)] == [1, 2, 3]
+    assert [line.event.offset for line in lines if isinstance(line, LoggedEvent)] == [1, 2, 3]
 
 
 def test_the_time_of_arrival_is_not_part_of_the_inputs() -> None:

@@ -371,7 +371,7 @@ def test_predictions_and_rewards_are_the_logged_decisions_and_costs(tmp_path: Pa
     (tmp_path / "log.txt").write_text(WIKI)
     lines = list(open_source(str(tmp_path / "log.txt")).lines())
     predictions = [line for line in lines if isinstance(line, LoggedPrediction)]
-    label_fields = [line.entry.event for line in lines if isinstance(line, LoggedEvent)]
+    label_fields = [line.event for line in lines if isinstance(line, LoggedEvent)]
     assert [(line.id, line.choice, line.propensity) for line in predictions] == [
         ("1", "a_1 b_1 c_1", 0.5),
         ("6", "b_2 c_2 d_2", 0.4),
@@ -396,7 +396,7 @@ def test_the_range_of_the_costs_is_required_and_can_be_given(tmp_path: Path) -> 
     label_fields = [
         line for line in open_source(str(path), ReadOptions(costs=(-1.0, 5.0))).lines() if isinstance(line, LoggedEvent)
     ]
-    assert [line.entry.event.reward for line in label_fields] == [1.0, 0.0, 4 / 6]
+    assert [line.event.reward for line in label_fields] == [1.0, 0.0, 4 / 6]
 
 
 def test_an_invalid_block_counts_as_a_bad_line_of_the_replay(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def write_encoder(workspace: Workspace) -> Path:
 
 def load_features(workspace: Workspace, name: str) -> list[tuple[bytes, str]]:
     with closing(workspace.sql_stream(name)) as stream:
-        return [(entry.event.features, entry.event.id) for entry in stream.read(0, 10_000)]
+        return [(entry.features, entry.id) for entry in stream.read(0, 10_000)]
 
 
 def test_a_better_encoder_is_adopted_and_serves(start: Start) -> None:
@@ -208,7 +208,7 @@ def assert_one_encoder(workspace: Workspace, encoder: str) -> None:
     for text, features in rows:
         assert features == text_encoder.encode([json.loads(text)])[0], text
     training = TrainingState(spec.kind, workspace.options(spec), "cpu", lambda until: ())
-    training.apply([each.entry for each in events])
+    training.apply([each.event for each in events])
     manifest = live_manifest(workspace, name)
     assert manifest.learned_until == len(events) and manifest.recipe == recipe(spec.kind, workspace.options(spec))
     assert manifest.state_sha256 == training.model.fingerprint()

@@ -13,7 +13,7 @@ from online.models.encoders.adapter import TuningExample, TuningOptions
 from online.plugins.encoder_tuning.adoption import replace_features
 from online.plugins.encoder_tuning.text_events import TextEvent, read_events_in_force, read_text_events
 from online.plugins.encoder_tuning.tuning import FOLDS, EncoderComparison, EncoderTuning, assign_fold, build_lessons
-from online.schemas.events import Entry, Event, RetractionTarget
+from online.schemas.events import Event
 from online.settings import ModelSettings, Settings
 from online.state.workspace import Workspace
 from online.store import now
@@ -32,7 +32,7 @@ def orders() -> list[tuple[str, str]]:
 
 
 def create_events(*events: tuple[str, Event]) -> list[TextEvent]:
-    return [TextEvent(Entry(offset, event), text) for offset, (text, event) in enumerate(events, 1)]
+    return [TextEvent(event.at(offset), text) for offset, (text, event) in enumerate(events, 1)]
 
 
 def label(text: str, wanted: str) -> tuple[str, Event]:
@@ -105,18 +105,18 @@ def test_retracted_and_refused_events_are_not_read(workspace: Workspace) -> None
     kept, retracted, refused = (Event(id, "label", bytes(384), "x") for id in ("kept", "gone", "refused"))
     for event in (kept, retracted, refused):
         append(workspace, event, text=f"a  text\n{event.id}")
-    append(workspace, Event("gone#retraction", "retraction", bytes(384), target=RetractionTarget(2, retracted)))
+    append(workspace, Event("gone#retraction", "retraction", bytes(384), target=retracted.at(2)))
     workspace.store.submit(lambda c: mark_refused(c, "m", "recipe", 3, "because")).result()
-    assert read_events_in_force(workspace.store, "m", "recipe") == [TextEvent(Entry(1, kept), "a text kept")]
+    assert read_events_in_force(workspace.store, "m", "recipe") == [TextEvent(kept.at(1), "a text kept")]
 
 
 def test_sums_have_no_text_and_stay_as_they_are(workspace: Workspace) -> None:
     sums = Event("device", "sums", b"a file")
     append(workspace, sums)
-    append(workspace, Event("device#retraction", "retraction", b"a file", target=RetractionTarget(1, sums)))
+    append(workspace, Event("device#retraction", "retraction", b"a file", target=sums.at(1)))
     events = read_text_events(workspace.store, "m")
     assert [each.text for each in events] == ["", ""]
-    assert [replace_features(each, {}).event.features for each in events] == [b"a file", b"a file"]
+    assert [replace_features(each, {}).features for each in events] == [b"a file", b"a file"]
 
 
 def test_features_without_text_are_reported(workspace: Workspace) -> None:

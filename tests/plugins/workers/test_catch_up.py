@@ -20,7 +20,7 @@ from online.plugins.workers import catch_up
 from online.plugins.workers.board import ShareBoard
 from online.plugins.workers.learner_workers import BoardHost
 from online.plugins.workers.worker import ShareWorker, work
-from online.schemas.events import Event, RetractionTarget
+from online.schemas.events import Event
 from tests.learning.scene import Scene, text_features
 from tests.support import until
 
@@ -210,10 +210,8 @@ def test_retractions_in_the_log_are_learned_in_their_place(
 ) -> None:
     fill(scene, 300)
     for offset in (20, 170, 290):
-        event = scene.stream.read(offset - 1, 1)[0].event
-        scene.stream.append(
-            Event(f"{event.id}#gone", "retraction", event.features, target=RetractionTarget(offset, event))
-        )
+        event = scene.stream.read(offset - 1, 1)[0]
+        scene.stream.append(Event(f"{event.id}#gone", "retraction", event.features, target=event.at(offset)))
         for number in range(40):
             scene.stream.append(replace(text_event(number), id=f"after {offset} {number}"))
     start_worker()

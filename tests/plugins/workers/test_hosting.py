@@ -17,7 +17,7 @@ from online.learning.training_state import OWN_PARTS, build_example
 from online.models import create, recipe
 from online.plugins.workers.hosting import find_rank, open_board
 from online.plugins.workers.joining import join_board, parse_address
-from online.schemas.events import Entry, Event
+from online.schemas.events import Event
 from online.settings import ModelSettings, Settings
 from online.state.workspace import Workspace
 from online.store.events import append_events
@@ -94,7 +94,7 @@ def wait_until_learned(workspace: Workspace) -> str:
 @pytest.fixture(scope="module")
 def expected(events: list[Event]) -> str:
     model = create("classifier", {"input": "text"})
-    model.learn([build_example(Entry(offset, event)) for offset, event in enumerate(events, 1)])
+    model.learn([build_example(event.at(offset)) for offset, event in enumerate(events, 1)])
     return model.fingerprint()
 
 

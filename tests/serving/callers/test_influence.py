@@ -68,6 +68,6 @@ def test_held_feedback_of_one_caller_is_bounded(scene: Scene, monkeypatch: pytes
 def test_events_of_trusted_callers_name_no_holder(scene: Scene) -> None:
     scene.say(caller("cora", "curate"), 1, "a")
     scene.say(ANN, 1, "a")
-    trusted, untrusted = (entry.event for entry in scene.model.stream.read(0, 10))
+    trusted, untrusted = (entry for entry in scene.model.stream.read(0, 10))
     assert '"holder"' not in trusted.body()
     assert untrusted.holder == 1

@@ -14,7 +14,7 @@ from online.cli.access.stopped_service import learn_everything
 from online.installed import ContributedParts
 from online.learning.training_state import TrainingState
 from online.models import Options
-from online.schemas.events import Entry, Event
+from online.schemas.events import Event
 from online.schemas.feedback import FeedbackItem
 from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
@@ -105,7 +105,7 @@ class ErasureScene:
 
         store.submit = submit_and_die
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[Event]:
         stream = self.workspace.sql_stream("m")
         try:
             return stream.read(0, 100_000)
@@ -124,10 +124,10 @@ def vector(n: int) -> bytes:
     return np.random.default_rng(n).normal(n % 2, 0.5, 3).tobytes()
 
 
-def state_without_user(workspace: Workspace, entries: list[Entry], until: int) -> TrainingState:
+def state_without_user(workspace: Workspace, entries: list[Event], until: int) -> TrainingState:
     """What a learner has that never saw the user: others' events in their places, learned from the beginning."""
     spec = workspace.settings.models[0]
-    theirs = [entry for entry in entries if USER not in entry.event.id]
+    theirs = [entry for entry in entries if USER not in entry.id]
     training = TrainingState(spec.kind, workspace.options(spec), "cpu", lambda _: theirs, drift=spec.drift)
-    training.apply([*theirs, Entry(until, Event("last", "void"))])
+    training.apply([*theirs, Event("last", "void", offset=until)])
     return training

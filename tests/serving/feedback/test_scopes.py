@@ -93,7 +93,7 @@ def test_a_line_of_a_log_keeps_the_scope_and_refuses_an_unknown_one() -> None:
     }
     line = render_event({**row, "user": None, "created_at": None}, {})
     read = LineParser("log").parse(line, 1)
-    assert isinstance(read, LoggedEvent) and read.complete().event == event
+    assert isinstance(read, LoggedEvent) and read.complete() == event
     line["event"]["scope"] = "town"
     with pytest.raises(BadInput, match="it may be reply or question"):
         LineParser("log").parse(line, 1)

@@ -113,9 +113,9 @@ def test_all_words_are_in_the_text_or_in_one_example_question(filled: Store, wor
 
 def test_a_retracted_question_and_a_former_text_are_not_found(filled: Store) -> None:
     def change(connection: Connection) -> None:
-        (question,) = [each for each in read_events(connection, "m", 0, 100) if each.event.id == "skis#0"]
-        append_events(connection, "m", [build_retraction(question.event, question.offset)], source="repertoire")
-        append_events(connection, "m", [question.event], source="repertoire")  # it is in the log: nothing is added
+        (question,) = [each for each in read_events(connection, "m", 0, 100) if each.id == "skis#0"]
+        append_events(connection, "m", [build_retraction(question, question.offset)], source="repertoire")
+        append_events(connection, "m", [question], source="repertoire")  # it is in the log: nothing is added
         update_reply_text(connection, "m", "wifi", "Das Netz heißt Gast.")
 
     filled.submit(change).result()

@@ -114,11 +114,7 @@ def load(client: TestClient, cohort: str) -> Any:
 def rows_in_log(app: FastAPI, cohort: str) -> list[Example]:
     """The contributions of a cohort in the log."""
     entries = app.state.runtime.model("lab").stream.read(0, 1_000)
-    return [
-        Example(entry.offset, "sums", entry.event.features, "")
-        for entry in entries
-        if entry.event.id == f"cohort#{cohort}"
-    ]
+    return [Example(entry.offset, "sums", entry.features, "") for entry in entries if entry.id == f"cohort#{cohort}"]
 
 
 def merged_fingerprint(contributions: list[Example]) -> str:
