@@ -40,7 +40,7 @@ def list_plugins() -> tuple[Any, ...]:
 
 
 def check_requirements(plugins: Iterable[Any]) -> None:
-    """Raises ValueError for a plugin that needs one which is not among them."""
+    """Raise ValueError for a plugin that needs one which is not among them."""
     needed = {plugin.name: plugin.requires for plugin in plugins}
     for name, others in needed.items():
         if missing := [other for other in others if other not in needed]:
@@ -72,7 +72,7 @@ class ContributedParts:
         self._parts[type(part)] = part
 
     def find(self, kind: type[Kind]) -> Kind:
-        """Raises LookupError where the plugin that contributes it is not installed."""
+        """Return the object of a class. Raises LookupError where the plugin that contributes it is not installed."""
         part = self._parts.get(kind)
         if part is None:
             raise LookupError(f"no installed plugin contributes a {kind.__name__}")

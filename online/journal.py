@@ -255,7 +255,7 @@ def read_frames(path: Path, position: int, max_bytes: int) -> Iterator[FrameRead
 
 
 def decode_frame(payload: bytes, checksum: int, position: int) -> JournalFrame:
-    """Raises DamagedSegment; position: of the frame."""
+    """Decode a frame. Raises DamagedSegment; position: of the frame."""
     if zlib.crc32(payload) != checksum:
         raise DamagedSegment(position, "the checksum of a frame is wrong")
     try:

@@ -115,7 +115,7 @@ async def read_body_as(request: Request, schema: type[T], settings: Settings) ->
 
 
 def parse_as(body: bytes, schema: type[T]) -> T:
-    """Raises BadInput."""
+    """Parse a body as a type of msgspec. Raises BadInput."""
     try:
         return schema.model_validate_json(body)
     except ValidationError as error:
@@ -229,7 +229,7 @@ def count_parts(document: bytes) -> int:
 
 
 def find_steps(document: bytes) -> NDArray[np.int8]:
-    """Of the first value: 1 where a list or an object opens, -1 where one closes, 0 for quotes and what is in texts."""
+    """Return the steps of the first value: 1 where a list or an object opens, -1 where one closes, 0 for quotes and what is in texts."""
     if b"\\" in document:
         document = document.replace(b"\\\\", b"").replace(b'\\"', b"")
     marks = np.frombuffer(document.translate(None, NOT_STRUCTURE), np.uint8)
@@ -281,7 +281,7 @@ def known_fields(schema: type[BaseModel], parents: list[str]) -> list[str]:
     return [_wire_name(name, field) for name, field in schema.model_fields.items()]
 
 
-def _schemas_in(annotation: Any) -> Iterator[type[BaseModel]]:
+def _schemas_in(annotation: object) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for argument in get_args(annotation):

@@ -23,7 +23,7 @@ RuntimeDep = Annotated[Runtime, Depends(get_runtime)]
 
 
 async def get_model(runtime: RuntimeDep, model: str) -> ModelRuntime:
-    """Raises NotFound."""
+    """Return the model that the path names. Raises NotFound."""
     return runtime.model(model)
 
 

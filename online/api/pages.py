@@ -88,7 +88,7 @@ class BuiltFiles(StaticFiles):
     """Static files with cache headers.
 
     Files in assets/ have a hash in their name and may be cached forever. A browser revalidates all others.
-    Those of the widget may be loaded by pages of every origin: they are the same for everybody, and let nobody in.
+    Those of the widget may be loaded by pages of every origin: they are the same for every caller, and give no access.
     """
 
     async def get_response(self, path: str, scope: Scope) -> Response:

@@ -26,7 +26,7 @@ RECORDED_HEADER = "X-Recorded"  # "false" where an answer is not recorded althou
 MAX_IDS_IN_HEADER = 100  # clients accept about 8 KiB of headers; an answer with more ids has no such header
 
 
-def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return a response with JSON, serialised by orjson."""
     return Response(orjson.dumps(content), status, headers=dict(headers or {}), media_type="application/json")
 
@@ -42,7 +42,7 @@ def live_headers(model: ModelRuntime) -> dict[str, str]:
 
 
 def answer_headers(predicted: PredictionResult) -> dict[str, str]:
-    """Return the version that answered, and whether the answers are unrecorded for want of disk space."""
+    """Return the version that answered, and whether the answers are unrecorded because the disk is nearly full."""
     unrecorded = {RECORDED_HEADER: "false"} if predicted.lacks_room else {}
     return version_headers(predicted.served.version, predicted.served.learned_until) | unrecorded
 

@@ -158,7 +158,7 @@ class RouteTable:
     """The routes of a service, in the order in which they are tried."""
 
     def __init__(self, routers: Iterable[Router]) -> None:
-        """Raises ValueError for an operation that is declared twice."""
+        """Collect the routes. Raises ValueError for an operation that is declared twice."""
         self.routers = list(routers)
         self.routes: dict[tuple[str, str], Route] = {}
         for route in (route for router in self.routers for route in router.routes):

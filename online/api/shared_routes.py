@@ -114,7 +114,7 @@ def select_by_header(request: Request) -> VersionSelector:
 
 
 def parse_version(request: Request, text: str, dialect: Dialect) -> int:
-    """Raises BadInput."""
+    """Parse the number of a version. Raises BadInput."""
     if not re.fullmatch("[0-9]+", text):
         raise dialect.malformed(request)
     if len(text) > len(str(MAX_INT64)) or int(text) > MAX_INT64:

@@ -50,7 +50,7 @@ class SignedUrls:
         return self.keys.sign(PURPOSE, build_message(model, prediction_id, expires, issuer))
 
     def check(self, model: str, prediction_id: str, expires: int | None, issuer: str, signature: str) -> None:
-        """Raises LinkInvalid or LinkExpired. expires: None for a URL that was cut off."""
+        """Raise LinkInvalid or LinkExpired. expires: None for a URL that was cut off."""
         message = build_message(model, prediction_id, expires, issuer)
         if expires is None or not self.keys.check(PURPOSE, message, signature):
             raise LinkInvalid(

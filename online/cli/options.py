@@ -62,7 +62,7 @@ SupervisedOption = Annotated[bool, typer.Option("--supervised", hidden=True)]
 
 
 def parse_delimiter(text: str) -> str:
-    """Raises SetupError for what is not one character."""
+    """Return the delimiter of a CSV. Raises SetupError for what is not one character."""
     delimiter = "\t" if text in (r"\t", "tab") else text
     if len(delimiter) > 1 or delimiter in ("\n", "\r", '"'):
         raise SetupError(f"--delimiter takes one character, such as ';', or \\t, not {text!r}")

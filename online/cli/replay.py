@@ -197,7 +197,7 @@ def replay(
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """What is replayed: a span of every log through every model. max_bad_ratio: of a log's lines."""
+    """A plan of replays: a span of every log through every model. max_bad_ratio: of a log's lines."""
 
     sources: "list[Source]"
     models: "list[CandidateSpec]"
@@ -259,7 +259,7 @@ def write_files(log_results: "list[LogResults]", csv: Path | None, report: Path 
 
 
 def find_page_writer() -> "WritePage":
-    """Raises SetupError where no plugin writes pages."""
+    """Return the function that writes pages. Raises SetupError where no plugin writes pages."""
     writers: list[WritePage] = collect("replay_page")
     if not writers:
         raise SetupError("--report needs the plugin `reports`, which is not installed; --json and --csv need none")

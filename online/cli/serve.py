@@ -189,7 +189,7 @@ def bind(host: str, port: int, option: str = "--port") -> socket.socket:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Raises OSError."""
+    """Return a socket that listens. Raises OSError."""
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     # without the protocol the event loop leaves Nagle's algorithm on: 40 ms for an answer of two packets
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

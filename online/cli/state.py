@@ -77,7 +77,7 @@ def open_workspace(settings: Settings) -> Iterator["Workspace"]:
 
 
 def record_locally(settings: Settings, action: str, model: str, target: str | None = None, **details: object) -> None:
-    """Append what a command did to the audit log. A store that cannot be reached is told, and holds up nothing."""
+    """Append what a command did to the audit log. A store that cannot be reached is reported, and delays nothing."""
     from online.store.callers.audit import AuditEntry
 
     try:

@@ -85,7 +85,7 @@ class Operations:
 
     def predict(
         self,
-        instances: Sequence[Any],
+        instances: Sequence[object],
         min_offset: int | None = None,
         timeout_ms: int = 2_000,
         record: bool = True,
@@ -130,7 +130,7 @@ class Operations:
         """Give the right class, or for a regressor the right number."""
         return (yield from self.feedback([{"prediction_id": prediction_id, "label": label, **details}]))[0]
 
-    def feedback(self, items: Sequence[Mapping[str, Any]]) -> Operation[list[Receipt]]:
+    def feedback(self, items: Sequence[Mapping[str, object]]) -> Operation[list[Receipt]]:
         """Give several feedback items, all or none.
 
         Each item gets an id before it is sent, so that sending it again has no second effect.

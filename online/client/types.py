@@ -70,7 +70,7 @@ class Receipt(TypedDict):
 
 
 class FeedbackStatus(Receipt):
-    """What became of feedback: accepted, learned, refused, retracted or quarantined."""
+    """The outcome of feedback: accepted, learned, refused, retracted or quarantined."""
 
     version: NotRequired[str]
     reason: NotRequired[str]
@@ -78,7 +78,7 @@ class FeedbackStatus(Receipt):
 
 
 class ErasureResult(TypedDict):
-    """How many feedback items and predictions of a user were erased at once.
+    """The numbers of feedback items and predictions of a user that were erased at once.
 
     id: of the erasure, which goes on. offset: of the last retraction.
     """
@@ -90,7 +90,7 @@ class ErasureResult(TypedDict):
 
 
 class ErasureStatus(TypedDict):
-    """How far an erasure is. statement: signed; None until it is done."""
+    """The state of an erasure. statement: signed; None until it is done."""
 
     id: str
     state: str

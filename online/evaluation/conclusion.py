@@ -11,7 +11,7 @@ from online.evaluation.words import IN_ENGLISH, LanguageWords
 
 @dataclass(frozen=True, slots=True)
 class VerdictText:
-    """What a replay shows, as in `ReplayVerdict`. headline: what to read first, the most urgent warning or the sentence."""
+    """The verdict on a replay in words, as in `ReplayVerdict`. headline: the sentence to read first, the most urgent warning or the sentence."""
 
     level: Level
     sentence: str

@@ -111,7 +111,7 @@ ENGLISH = {
     "compared_on.same": " of the same {count:,} answers",
     "ahead": "{before}it is {points:.1f} points ahead of {guesser} ({share:.1f} against {other:.1f} %{basis})",
     "behind": "{before}it is {points:.1f} points behind {guesser} ({share:.1f} against {other:.1f} %{basis})",
-    "cannot_be_told": "{before}it cannot be told from {guesser} ({share:.1f} against {other:.1f} %{basis})",
+    "indistinguishable": "{before}it is statistically indistinguishable from {guesser} ({share:.1f} against {other:.1f} %{basis})",
     "not_comparable": (
         "it is not comparable with a simple baseline here: most known right answers are answers that got a thumb up, "
         "which are right by construction"

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from online.evaluation.bases import count_judged, count_known, is_by_construction
 from online.evaluation.caveats import warn_of_gaps
@@ -40,12 +39,12 @@ def describe_settings(reports: Sequence[ReplayReport], words: LanguageWords = IN
         yield words("sorted", column=column)
 
 
-def format_settings(settings: Mapping[str, Any]) -> str:
+def format_settings(settings: Mapping[str, object]) -> str:
     """Return settings as a configuration file has them: `drift = "act", every = 256`."""
     return ", ".join(f"{name} = {format_setting(value)}" for name, value in settings.items())
 
 
-def format_setting(value: Any) -> str:
+def format_setting(value: object) -> str:
     """Return a setting's value as TOML."""
     return (
         f"{{ {format_settings(value)} }}"

@@ -49,7 +49,7 @@ Level = Literal["good", "attention", "unclear"]
 
 @dataclass(frozen=True, slots=True)
 class ReplayVerdict:
-    """What a replay shows.
+    """The verdict on a replay.
 
     level: attention where something is off, unclear where there is too little to tell. figure: how good the best model is,
     or why nothing is known of it; rival, guesser: how it compares with another model and with the strongest baseline.
@@ -183,7 +183,7 @@ def compare_with_guesser(report: ReplayReport) -> Reason | None:
         return advice("not_comparable")
     if lead.numbers:
         return describe_error(describe_guesser(lead), lead.other, lead.high < 0, lead.low > 0)
-    which = "ahead" if lead.high < 0 else "behind" if lead.low > 0 else "cannot_be_told"
+    which = "ahead" if lead.high < 0 else "behind" if lead.low > 0 else "indistinguishable"
     compared = {"before": "", "basis": "", **find_basis(report, lead)}
     shares = {"share": percent(lead.model), "other": percent(lead.other)}
     points, guesser = abs(100 * (lead.model - lead.other)), advice(f"than_guesser.{name_baseline(lead)}")

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 from string import Formatter
-from typing import Any
 
 from online.evaluation.english import ENGLISH
 from online.schemas.fields import Language
@@ -32,7 +31,7 @@ class NumberFormatter(Formatter):
     def __init__(self, language: Language) -> None:
         self.language = language
 
-    def format_field(self, value: Any, format_spec: str) -> str:
+    def format_field(self, value: object, format_spec: str) -> str:
         """Format a number as the language writes it, or choose between singular and plural (`!one|many`)."""
         if "|" in format_spec:
             one, _, many = format_spec.removeprefix("!").partition("|")

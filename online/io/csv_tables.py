@@ -164,7 +164,7 @@ def create_reader(table: CsvTable, file: IO[str]) -> "csv._reader":  # type: ign
 
 @dataclass(slots=True)
 class StyleSurvey:
-    """What the suspicious cells of one column are like: see `SUSPECT`."""
+    """The style of the suspicious cells of one column: see `SUSPECT`."""
 
     has_leading_zero: bool = False
     commas: int = 0

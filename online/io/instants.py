@@ -39,7 +39,7 @@ class InstantColumn:
         return seconds
 
 
-def parse_instant(value: Any) -> tuple[float, str]:
+def parse_instant(value: object) -> tuple[float, str]:
     """Return (seconds, unit) of a value. Raises ValueError that ends a sentence with what the value is not."""
     if isinstance(value, str) and DIGITS.fullmatch(value.strip()):
         value = float(value)

@@ -9,17 +9,17 @@ from typing import Any
 NAMES = re.compile(rb'"\s*:')  # what stands behind each name, and may stand in a text
 
 
-def find_name_given_twice(text: bytes, value: Any) -> str:
+def find_name_given_twice(text: bytes, value: object) -> str:
     """Return the first name that an object of a JSON text has twice; "" if none has. value: what the text was parsed to."""
     return "" if are_names_single(text, [value]) else parse_for_names(text)
 
 
-def are_names_single(text: bytes, values: Iterable[Any]) -> bool:
+def are_names_single(text: bytes, values: Iterable[object]) -> bool:
     """Return whether the objects of a text have as many names as the text shows. If not, a text in it may hold what looks like one."""
     return len(NAMES.findall(text)) == sum(map(count_names, values))
 
 
-def count_names(value: Any) -> int:
+def count_names(value: object) -> int:
     """Count the names of an object and of the objects right in it."""
     if not isinstance(value, dict):
         return 0

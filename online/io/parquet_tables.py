@@ -135,7 +135,7 @@ def find_conversion(of: Any) -> Convert | None:
     return find_time_conversion(of) or (read_lists if is_list_of_numbers(of) else None)
 
 
-def fail(array: Any) -> list[Any]:
+def fail(array: object) -> list[Any]:
     """Refuse a column. Raises ValueError."""
     raise ValueError
 
@@ -242,7 +242,7 @@ def check_columns(path: Path, file: Any, without: Collection[str] = ()) -> None:
             read_column(path, column.name, _empty(column.type))
 
 
-def _empty(of: Any) -> Any:
+def _empty(of: object) -> Any:
     import pyarrow
 
     return pyarrow.array([], of)

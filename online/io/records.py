@@ -29,7 +29,7 @@ FREE_BYTES = 16_777_216  # that any file may unpack to, whatever the ratio
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """What a file may hold; each limit is the setting of the same name, and has its default.
+    """The limits of a file; each is the setting of the same name, and has its default.
 
     max_line_bytes: of any file. max_unpacked_bytes, max_unpacked_ratio: of a compressed one.
     """
@@ -44,13 +44,13 @@ class ReadLimits:
         return cls(settings.max_line_bytes, settings.max_unpacked_bytes, settings.max_unpacked_ratio)
 
     def check_line(self, path: Path, line_bytes: int) -> None:
-        """Raises TooLarge."""
+        """Raise TooLarge."""
         if line_bytes > self.max_line_bytes:
             refused = TooLarge(f"{path} has a line of more than {self.max_line_bytes:,} bytes (max_line_bytes)")
             raise refused.because("log_line_too_long", limit=self.max_line_bytes)
 
     def check_unpacked(self, path: Path, unpacked_bytes: int, packed_bytes: int) -> None:
-        """Raises TooLarge."""
+        """Raise TooLarge."""
         if unpacked_bytes > self.max_unpacked_bytes:
             refused = TooLarge(f"{path} unpacks to more than {self.max_unpacked_bytes:,} bytes (max_unpacked_bytes)")
             raise refused.because("log_unpacks_too_large", limit=self.max_unpacked_bytes)

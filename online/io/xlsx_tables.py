@@ -44,7 +44,7 @@ GENERAL = ("General", "@", "")
 
 @dataclass(frozen=True, slots=True)
 class WorkbookLimits:
-    """What a workbook may hold. unpacked_bytes: of all its parts together; a cell without anything in it takes 4 of them,
+    """The limits of a workbook. unpacked_bytes: of all its parts together; a cell without anything in it takes 4 of them,
     and 300 bytes of memory. unpacked_ratio: that of real workbooks is about 10. cells: of one sheet, up to the last of each row.
     """
 
@@ -59,7 +59,7 @@ DEFAULT_LIMITS = WorkbookLimits()
 
 @dataclass(frozen=True, slots=True)
 class CellFault:
-    """Why a cell has no text. cell: its name, such as B3."""
+    """The reason why a cell has no text. cell: its name, such as B3."""
 
     code: FaultCode
     cell: str
@@ -81,7 +81,7 @@ class SheetTable:
 
 @dataclass(frozen=True, slots=True)
 class SheetLayout:
-    """What the values of a sheet do not tell. merged: (first column, first row, last column, last row) of each range."""
+    """The properties of a sheet beside its values. merged: (first column, first row, last column, last row) of each range."""
 
     formulas: frozenset[tuple[int, int]]
     merged: list[tuple[int, int, int, int]]
@@ -115,7 +115,7 @@ def read_workbook(
 
 
 def check_kind(data: bytes) -> None:
-    """Raises BadInput for a file that is no .xlsx, with what it is."""
+    """Raise BadInput for a file that is no .xlsx, with what it is."""
     if data.startswith(OLE):
         kind = "a workbook with a password" if ENCRYPTED in data else "of an older Office (.xls)"
         raise BadInput(f"the file is {kind}, which is not read: {REMEDY}{', without a password' * (ENCRYPTED in data)}")
@@ -146,7 +146,7 @@ def open_sheets(data: bytes, limits: WorkbookLimits) -> list[Any]:
 
 
 def check_package(data: bytes, limits: WorkbookLimits) -> None:
-    """Raises BadInput or TooLarge, before any sheet is read. A part never unpacks to more than the directory says."""
+    """Raise BadInput or TooLarge, before any sheet is read. A part never unpacks to more than the directory says."""
     with zipfile.ZipFile(BytesIO(data)) as archive:
         parts = archive.infolist()
     for name, kind in OTHER_PARTS.items():
@@ -179,7 +179,7 @@ def check_sheets(data: bytes, limits: WorkbookLimits) -> None:
 
 
 def read_layout(sheet: Any, limits: WorkbookLimits) -> SheetLayout:
-    """Raises TooLarge, before a value is read; BadInput for rows out of order, of which openpyxl would drop some."""
+    """Read the formulas and merged ranges of a sheet. Raises TooLarge, before a value is read; BadInput for rows out of order, of which openpyxl would drop some."""
     formulas, cells, last = set(), 0, 0
     with sheet._get_source() as source:
         parser = WorkSheetParser(source, sheet._shared_strings, data_only=False)

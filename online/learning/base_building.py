@@ -55,7 +55,7 @@ RETRACTED = "retracted"  # why a base does not learn an event
 
 @dataclass(frozen=True, slots=True)
 class RetentionPeriod:
-    """How long the contents of events are kept. clock: the time of the day, by which they age."""
+    """The time for which the contents of events are kept. clock: the time of the day, by which they age."""
 
     days: float
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -256,7 +256,7 @@ class Bases:
         return self._start_building(base, expiry.closed_until, expiry.closed_at)
 
     def _start_building(self, base: Manifest | None, until: int, closed_at: int) -> UnfinishedBase:
-        """Raises CorruptSnapshot for a base that cannot be continued: an operator decides what becomes of it."""
+        """Begin a base, or continue the present one. Raises CorruptSnapshot for a base that cannot be continued: an operator decides what becomes of it."""
         training, counts = self.start()
         if base is not None and training.learned_until != base.learned_until:
             raise CorruptSnapshot(

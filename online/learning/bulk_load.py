@@ -27,7 +27,7 @@ MAX_POOLS = 5  # that may be lost in one load, before it is given up
 
 @dataclass(slots=True)
 class LoadCounts:
-    """What a load has learned so far. merged: examples whose sums came from workers. refused: those that teach nothing."""
+    """The counts of a load so far. merged: examples whose sums came from workers. refused: examples that the model cannot learn."""
 
     examples: int = 0
     merged: int = 0

@@ -32,7 +32,7 @@ MAX_PRODUCTS = 1 << 17  # numbers that are multiplied at once, so that they stay
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """Where a change began, the mean before and after it, and the number of values after it."""
+    """The place of a change, the mean before and after it, and the number of values after it."""
 
     since: int
     before: float

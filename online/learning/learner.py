@@ -265,7 +265,7 @@ class Learner:
             self._note_lost(error)
 
     def _note_lost(self, error: LearningLost) -> None:
-        """What was learned since the last durable version is gone: it is in the log, and is learned again."""
+        """Log that events since the last durable version are learned again from the log."""
         log_event(log, "resuming after a loss", logging.WARNING, model=self.snapshots.model, reason=str(error))
 
     def start(self) -> None:

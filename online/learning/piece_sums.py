@@ -25,7 +25,7 @@ class PieceRows:
 
 @dataclass(frozen=True, slots=True)
 class PieceSums:
-    """What a worker returns for a piece. sums: None if it must be learned one example after the other."""
+    """The result of a worker for a piece. sums: None if it must be learned one example after the other."""
 
     sums: Tensors | None
     example_count: int

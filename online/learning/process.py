@@ -110,7 +110,7 @@ def run_learner(
     host: WorkerHost | None = None,
     reporter: DeviceReporter | None = None,
 ) -> None:
-    """Run one model's learner, and note what falls back for want of memory."""
+    """Run one model's learner, and log each fallback for lack of memory."""
     notes = (lambda fallback: None) if reporter is None else partial(reporter.note, model.name)
 
     def move(to: str) -> None:

@@ -175,7 +175,7 @@ class Publisher:
         self.durable_until, self.durable_at, self.durable_cost_s = learned_until, self.clock(), cost_s
 
     def _passes_gate(self, training: TrainingState, state: State, compares: bool) -> bool:
-        """Raises UnsoundSnapshot."""
+        """Return whether the gate lets the state pass. Raises UnsoundSnapshot."""
         until = training.learned_until
         try:
             proposed = self.gate.load_proposed(state, training.model.probes())

@@ -16,7 +16,7 @@ class LearnerSetup:
     """The settings and helpers of one learner.
 
     batch: the most entries that are read at once. is_outdated: whether the options have changed, so that another learner must
-    take over. retention: how long the contents of events are kept; None: for ever. waits_for_disk: whether learning goes on
+    take over. retention: how long the contents of events are kept; None: without end. waits_for_disk: whether learning goes on
     only when a durable version is on the disk. workers: other processes that learn with this one.
     quantum: of a turn between two chances for others; without a limit, a turn is a batch.
     """

@@ -42,7 +42,7 @@ class SumShare:
 
     @classmethod
     def unpack(cls, data: bytes) -> "SumShare":
-        """Raises ValueError for data that are not a share."""
+        """Return what `pack` packed. Raises ValueError for data that are not a share."""
         try:
             return cls(split_parts(load(data)))
         except Exception as error:  # the library has errors of its own, of several bases

@@ -58,7 +58,7 @@ class ProcessPool:
         """The number of processes."""
         return self._worker_count
 
-    def submit(self, piece: Any) -> Callable[[], PieceSums]:
+    def submit(self, piece: object) -> Callable[[], PieceSums]:
         """Sum a piece in a process; return a function that waits for the sums. It raises WorkerLost if the process dies."""
         try:
             future = self._executor.submit(sum_piece, piece)
@@ -133,7 +133,7 @@ def start_summing(kind: str, options: Options, state: bytes, read: ReadPiece[Any
     _summer = PieceSummer(kind, options, state, read)
 
 
-def sum_piece(piece: Any) -> PieceSums:
+def sum_piece(piece: object) -> PieceSums:
     """Sum a piece in a worker process."""
     assert _summer is not None, "only workers run this"
     return _summer.sum_up(piece)

@@ -261,7 +261,7 @@ class Classifier:
         return {"reads": self.feature_epoch(), "octave": projection.octave, **columns, **drawn}
 
     def _read_contribution(self, data: bytes) -> Contribution:
-        """Raises BadExample for sums that are not of such features, or cannot be sums."""
+        """Return the sums of an example. Raises BadExample for sums that are not of such features, or cannot be sums."""
         obstacle = find_merging_obstacle("classifier", self.options)
         if obstacle is not None:
             raise BadExample(f"the model takes no sums: {obstacle}")

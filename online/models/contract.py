@@ -223,7 +223,7 @@ class Encoder(Protocol):
     epoch: str  # opaque: names the mapping from an instance to bytes
     is_slow: bool  # it takes milliseconds, so that the event loop must not wait for it
 
-    def encode(self, instances: Sequence[Any]) -> list[bytes]:
+    def encode(self, instances: Sequence[object]) -> list[bytes]:
         """Return one byte string per instance. Raises ValueError that names the instance and the cause."""
 
 
@@ -242,7 +242,7 @@ def split_parts(tensors: Tensors) -> dict[str, dict[str, NDArray[Any]]]:
     return parts
 
 
-def pack_json(meta: Any) -> NDArray[np.uint8]:
+def pack_json(meta: object) -> NDArray[np.uint8]:
     """Return JSON as a uint8 tensor, so that a safetensors file can hold names beside numbers."""
     return np.frombuffer(json.dumps(meta, sort_keys=True).encode(), np.uint8)
 

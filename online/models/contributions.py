@@ -56,7 +56,7 @@ def find_merging_obstacle(kind: str, options: Options) -> str | None:
     return None
 
 
-def read_contribution(data: bytes, width: int | None = None, meta: Mapping[str, Any] | None = None) -> Contribution:
+def read_contribution(data: bytes, width: int | None = None, meta: Mapping[str, object] | None = None) -> Contribution:
     """Read a file of sums and check necessary conditions of those of int8 examples. Raises BadExample.
 
     width: number of features that they must be of; None: any. meta: values that their metadata must have. Both are checked
@@ -94,7 +94,7 @@ def is_encodable(text: str) -> bool:
 
 
 def check_counts(counts: NDArray[np.int64]) -> None:
-    """Raises BadExample."""
+    """Raise BadExample."""
     if counts.size and int(counts.min()) < 0:
         raise BadExample("a class has a negative number of examples")
     if counts.size and int(counts.max()) > MAX_COUNT // counts.size:

@@ -26,7 +26,7 @@ ALL_INPUTS: tuple[Input, ...] = ("text", "vector", "table")
 
 @dataclass(frozen=True, slots=True)
 class KindSpec:
-    """What a kind of model can do.
+    """The abilities of a kind of model.
 
     path: "module:class", imported when a model is created. inputs: what its instances may be; a
     kind with several has an option `input` that selects one. is_exact: any order and any batches of

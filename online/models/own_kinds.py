@@ -10,7 +10,7 @@ words reach `admit`; what is sent may name the built-in kinds alone (`registry.c
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, cast, get_args
+from typing import cast, get_args
 
 from online.models.contract import Model, Options
 from online.models.kinds import ADMITTED, ALL_INPUTS, KINDS, Input, KindSpec, Task, find_kind
@@ -42,7 +42,7 @@ def admit_all(models: Iterable[tuple[str, Options]]) -> None:
                 admit(name)
 
 
-def find_named_code(options: Mapping[str, Any]) -> set[str]:
+def find_named_code(options: Mapping[str, object]) -> set[str]:
     """Return the import paths among the options of a model, and of those inside it. The option `key` names none."""
     texts = {value for name, value in options.items() if isinstance(value, str) and name != "key"}
     values = [each for value in options.values() for each in (value if isinstance(value, list) else [value])]
@@ -96,7 +96,7 @@ def check_spec(spec: KindSpec) -> None:
         check_contract(spec.path, found, CONTRACT[1:])  # `subtracts` may be an attribute of the object
 
 
-def check_contract(path: str, model: Any, names: Iterable[str] = CONTRACT) -> None:
+def check_contract(path: str, model: object, names: Iterable[str] = CONTRACT) -> None:
     """Raise ValueError that names what an object or a class lacks of the Model contract.
 
     What is inherited from the protocol `Model` itself is missing, too: its methods do nothing.
@@ -106,7 +106,7 @@ def check_contract(path: str, model: Any, names: Iterable[str] = CONTRACT) -> No
         raise ValueError(f"{path} is no model: it lacks {', '.join(missing)} of the Model contract; {GUIDE}")
 
 
-def is_inherited(model: Any, name: str) -> bool:
+def is_inherited(model: object, name: str) -> bool:
     """Return whether the attribute is that of the protocol `Model`."""
     own = model if isinstance(model, type) else type(model)
     return name in vars(Model) and getattr(own, name, None) is vars(Model)[name]

@@ -1,4 +1,4 @@
-"""What is known of a column of a table."""
+"""The profile of a column of a table."""
 
 from typing import Literal
 

@@ -17,7 +17,7 @@ BIDI_CONTROLS = frozenset(
 
 
 def check_line(text: str) -> str:
-    """Raises ValueError for a text that is not one visible line."""
+    """Return the text, if it is one visible line. Raises ValueError for a text that is not one visible line."""
     kinds = [unicodedata.category(mark) for mark in text]
     if any(kind in INVISIBLE for kind in kinds) or not BIDI_CONTROLS.isdisjoint(text):
         raise ValueError("it must be one line, without control characters")
@@ -56,7 +56,7 @@ class ConversationsAnswer(Wire):
 
 
 class ConversationChange(NativeRequest):
-    """What is left out stays as it is."""
+    """A change of a conversation; a field that is left out keeps its value."""
 
     title: Title | None = Field(None, description="One line of at most 80 characters.")
     pinned: bool | None = Field(None, description="Whether it stands at the top of the list.")
@@ -70,7 +70,7 @@ class ConversationChange(NativeRequest):
 
 
 class ShareRequest(NativeRequest):
-    """How much of a conversation is shared."""
+    """The part of a conversation that is shared."""
 
     until: Name | None = Field(
         None,
@@ -93,7 +93,7 @@ class SharedTurn(Wire):
 
 
 class SharedConversation(Wire):
-    """What a share link shows: no user, no feedback, no id."""
+    """The contents of a shared conversation: no user, no feedback, no id."""
 
     model: str
     title: str

@@ -103,7 +103,7 @@ class ErasureStarted(Wire):
 
 
 class ErasureStatus(Wire):
-    """How far an erasure is."""
+    """The state of an erasure. statement: signed; None until it is done."""
 
     id: str
     state: Literal["running", "done"]

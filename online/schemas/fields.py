@@ -35,7 +35,7 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]  # Postgres cannot store NUL
 
 
-def _number_as_text(label: Any) -> Any:
+def _number_as_text(label: object) -> Any:
     """12.5 -> "12.5", 1.0 -> "1": a label is a text, also where it stands for a number (see labels.py).
 
     Raises ValueError for NaN and infinities.
@@ -93,7 +93,7 @@ CauseCode = Literal[
 
 
 class Cause(Wire):
-    """Why the service did something, beside its English sentence: a page words it from the code and the figures."""
+    """The cause of an act of the service, beside its English sentence: a page words it from the code and the figures."""
 
     code: CauseCode = Field(description="For programs; new ones may be added.")
     figures: dict[str, float | int | str] = Field(description="What the sentence beside it says, by name.")
@@ -128,7 +128,7 @@ def reveal(secret: SecretStr | None) -> str | None:
 
 
 def check_pairs(settings: BaseModel, *pairs: tuple[str, str]) -> None:
-    """Raises ValueError for a pair of settings of which one is set."""
+    """Raise ValueError for a pair of settings of which one is set."""
     for pair in pairs:
         if [getattr(settings, name) for name in pair].count(None) == 1:
             raise ValueError(f"{pair[0]} and {pair[1]} are set together, or not at all")

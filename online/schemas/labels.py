@@ -9,7 +9,6 @@
 import math
 import re
 from decimal import Decimal
-from typing import Any
 
 NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 WHOLE_NUMBER = re.compile(r"[+-]?\d{1,400}", re.ASCII)
@@ -25,7 +24,7 @@ def parse_number_text(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def name_label(label: Any) -> str:
+def name_label(label: object) -> str:
     """Return the name of a class that a value of JSON, of a Parquet file or of a program stands for.
 
     A text is the name itself, a whole number is named by its digits (1.0 is "1", -0.0 is "0"), any other number as

@@ -88,7 +88,7 @@ class ReplyDetails(RatedReply):
 
 
 class ReplyCounts(Wire):
-    """How many replies there are of each kind, whatever was searched for."""
+    """The number of replies of each kind, whatever the search."""
 
     all: int
     given: int
@@ -120,7 +120,7 @@ LineErrorCode = Literal[
 
 
 class LineProblem(Wire):
-    """What is wrong with a line, for programs that word it themselves."""
+    """The problem of a line, for programs that word it themselves."""
 
     code: LineErrorCode
     field: str | None = Field(description="The field that is wrong; null for the whole line.")

@@ -165,7 +165,7 @@ def collect_choices(outcomes: Sequence[PendingOutcome]) -> dict[str, list[Any]]:
     return choices
 
 
-def judge_choices(ups: Sequence[bool], labels: Sequence[str], choices: Sequence[Any]) -> list[float | None]:
+def judge_choices(ups: Sequence[bool], labels: Sequence[str], choices: Sequence[object]) -> list[float | None]:
     """Return 1 for each choice that is right, 0 for each wrong one, and None where the event does not judge it.
 
     As `prequential.judge_answers` does for one event. ups: whether each event names the right answer, its label.

@@ -23,7 +23,7 @@ class ConfusedPair:
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """How often a class was right (rows) and which class was answered (columns).
+    """The confusion matrix: right classes (rows) by answered classes (columns).
 
     classes: those with a row and a column, the most frequent first. class_count: of all classes. rows: one for each of
     `classes`, and a last one for all others together; the columns are those of `classes`, all others together, and no

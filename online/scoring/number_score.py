@@ -1,7 +1,6 @@
 """Scores a model that predicts numbers."""
 
 from collections import Counter
-from typing import Any
 
 from online.models import parse_number
 from online.schemas.events import Event
@@ -104,6 +103,6 @@ class NumberScore:
         return ScoreDetails([*self.curve.segments()], {}, users, **kept)  # type: ignore[arg-type]  # no version was right or wrong
 
 
-def round_digits(value: Any) -> float:
+def round_digits(value: object) -> float:
     """Return a number with six significant digits."""
     return float(f"{value:.6g}")

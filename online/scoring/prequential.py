@@ -37,7 +37,7 @@ def judge_answers(event: Event, answers: Mapping[str, str | None]) -> dict[str, 
 
 @dataclass(slots=True)
 class HitCounts:
-    """How many answers were judged, and how many of those were right."""
+    """The numbers of judged and of right answers."""
 
     judged: int = 0
     right: int = 0

@@ -65,7 +65,7 @@ class NumberPairs:
 
 @dataclass(frozen=True, slots=True)
 class ScoreDetails:
-    """What the figures are computed from.
+    """The details from which the figures are computed.
 
     versions: served version -> (rated, right). users: the number of ratings of each user. labels:
     class -> count, recall, precision. reliability: (count, mean probability, share right) of each bin. confusion: of a
@@ -134,7 +134,7 @@ class JudgedOutcomes:
 
 
 class Score(Protocol):
-    """What a replay and a live model count alike: the baselines, the figures and the curve."""
+    """The interface of scores, which a replay and a live model count alike."""
 
     curve: Curve
 

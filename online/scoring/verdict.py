@@ -29,7 +29,7 @@ FRESH_ALARM = 1_000  # events after which a drift alarm is old news
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a verdict is what it is. figures: what a sentence about it needs, by name."""
+    """A reason for a verdict. figures: the values in its sentence, by name."""
 
     code: str
     level: Level
@@ -53,7 +53,7 @@ class DriftSummary:
 
 @dataclass(frozen=True, slots=True)
 class VerdictInputs:
-    """What is known about a model now. Everything has a value that is no reason for anything.
+    """The inputs of the verdict on a model. Each default means "nothing to report".
 
     recent: the last 100 judgements; those of `fall`, if there is one. rated: how many were considered. learner: as in LearnerState. waiting_s: how long the oldest
     feedback has waited that is not learned. newest: the live version, or after a roll back the newest one. previous: the

@@ -100,7 +100,7 @@ class AggregationClient:
 
 
 def check_members(group: AggregationGroup, number: int, keys: Mapping[int, PublicKeys], own: PublicKeys) -> None:
-    """Raises AggregationFailed."""
+    """Raise AggregationFailed."""
     if {*keys} != {*range(1, len(keys) + 1)} or keys.get(number) != own:
         raise AggregationFailed("the members are not numbered from 1, or this client is not among them")
     least = choose_threshold(len(keys))

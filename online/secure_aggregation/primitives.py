@@ -47,7 +47,7 @@ def seal(key: bytes, message: bytes, context: bytes) -> bytes:
 
 
 def unseal(key: bytes, sealed: bytes, context: bytes) -> bytes:
-    """Raises AggregationFailed for what was not sealed with this key and context."""
+    """Open what was sealed. Raises AggregationFailed for what was not sealed with this key and context."""
     try:
         return AESGCM(key).decrypt(NONCE, sealed, context)
     except (InvalidTag, ValueError):

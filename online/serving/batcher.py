@@ -128,7 +128,7 @@ class Observer(Protocol):
         """Interactive requests were gathered: how many instances, and how long the first one waited."""
 
     def computed(self, seconds: float) -> None:
-        """The model has worked for this time."""
+        """Note the time of a model call."""
 
 
 class BatchMetrics:

@@ -202,7 +202,7 @@ class ModelBuilder:
         self.disk = DiskSpace(partial(measure_space, workspace.state), settings.min_free_bytes, metrics)
 
     def build(self, spec: ModelSettings) -> ModelRuntime:
-        """Raises SetupError if the model cannot be created as configured."""
+        """Build the model. Raises SetupError if the model cannot be created as configured."""
         settings, workspace, metrics = self.settings, self.workspace, self.metrics
         snapshots, stream, feed = workspace.snapshots(spec.name), workspace.sql_stream(spec.name), EventFeed()
         live = self._build_live(
@@ -290,7 +290,7 @@ class ModelBuilder:
             await transactions.write(lambda connection: add_shadow_answers(connection, rows))
 
         def create_guard() -> Guard:
-            """Return anew each time: the recipe changes with the encoder."""
+            """Return the recipe, computed each time, because it changes with the encoder."""
             return Guard(live.snapshots, self.workspace.store, live.encoder_config.recipe, transactions.spec.guard)
 
         shadow = Shadow(live, write_shadows, self.metrics.shadows_dropped.labels(name))

@@ -37,7 +37,7 @@ def measure_space(folder: Path) -> DiskUsage:
 
 
 class DiskSpace:
-    """Whether the disk has more free space than the floor. is_short: it has less."""
+    """Watches the free space of the disk. is_short: whether it is below the floor."""
 
     def __init__(self, measure: Callable[[], DiskUsage], min_free_bytes: int | None, metrics: Metrics) -> None:
         """min_free_bytes: the floor; 0 switches it off, None: 500 MB, or a tenth of a smaller disk."""
@@ -74,7 +74,7 @@ class DiskSpace:
         return min(DEFAULT_FLOOR_BYTES, int(DEFAULT_FLOOR_RATIO * total_bytes))
 
     def check_room(self) -> None:
-        """Raises InsufficientStorage below the floor."""
+        """Raise InsufficientStorage below the floor."""
         if self.is_short:
             raise InsufficientStorage(
                 f"{self.reason}; nothing was changed: make room, or lower the setting, then send the request again"

@@ -52,7 +52,7 @@ class EventFeed:
                 queue.put_nowait(None)
 
     def check_capacity(self) -> None:
-        """Raises Overloaded when there are MAX_SUBSCRIBERS already."""
+        """Raise Overloaded when there are MAX_SUBSCRIBERS already."""
         if len(self._queues) >= MAX_SUBSCRIBERS:
             raise Overloaded(f"{MAX_SUBSCRIBERS} clients follow the events of this model; try again later")
 

@@ -73,7 +73,7 @@ class LiveModel:
         on_set_aside: Callable[[], None] = lambda: None,
         place: ServingPlace | None = None,
     ) -> None:
-        """Raises what `source` raises, and ValueError for options the kind does not have.
+        """Load the live version. Raises what `source` raises, and ValueError for options the kind does not have.
 
         on_swap: called with (before, after). notify: called with (event, **data) for changes by an
         operator. keep: versions that can be requested in addition to labelled ones: a number of the

@@ -47,7 +47,7 @@ log = logging.getLogger("online.serving")
 
 @dataclass(frozen=True, slots=True)
 class ModelReadiness:
-    """Whether a model can answer, and record its answers. head: newest offset; None without a store.
+    """The readiness of a model to answer, and to record its answers. head: newest offset; None without a store.
 
     reason: why it cannot. store_error: why the store does not answer: no feedback is taken then.
     """
@@ -189,7 +189,7 @@ class ModelRuntime:
         return await self.transactions.commit(work, needs_room)
 
     async def end_quarantine(self, outcome: Outcome) -> QuarantineRow:
-        """Raises NotFound if no feedback of the model is in quarantine."""
+        """End a quarantine. Raises NotFound if no feedback of the model is in quarantine."""
         return await end_quarantine(self.transactions, outcome)
 
     async def flush_outcomes(self) -> None:

@@ -9,7 +9,6 @@ committed with their turns before the answer leaves; everything else is written 
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import orjson
 from sqlalchemy import Connection
@@ -117,7 +116,7 @@ def apply_rules(
     return [answer.without(exclude) for answer in answers] if exclude else answers
 
 
-def instance_json(instance: Any, features: bytes) -> bytes:
+def instance_json(instance: object, features: bytes) -> bytes:
     """Return an instance as JSON.
 
     ParsedNumbers keep the text of the request, or take the fast path: encoding has checked that they are

@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any
 
 from online.errors import BadInput, NotLearnedYet, TooLarge
 from online.journal import JournalRow, JournalWriter
@@ -163,7 +162,7 @@ class Predictor:
         self.observe(inputs, encoder, keys, ids)
         return PredictionResult(list(apply_rules(answers, request.exclude, are_other)), ids, served)
 
-    async def _find_other_languages(self, instances: Sequence[Any]) -> list[bool]:
+    async def _find_other_languages(self, instances: Sequence[object]) -> list[bool]:
         """Return whether each instance is in another language than the model's; off the event loop, as it looks words up."""
         if not self.reads_follow_ups:
             return []
@@ -235,7 +234,7 @@ class Predictor:
         )
 
 
-async def encode(encoder: Encoder, instances: Sequence[Any]) -> list[bytes]:
+async def encode(encoder: Encoder, instances: Sequence[object]) -> list[bytes]:
     """Encode instances. Raises BadInput that names the instance."""
     try:
         if encoder.is_slow:
@@ -247,8 +246,8 @@ async def encode(encoder: Encoder, instances: Sequence[Any]) -> list[bytes]:
         raise BadInput(str(error)) from None
 
 
-def check_size(instances: Sequence[Any], settings: Settings) -> None:
-    """Raises TooLarge."""
+def check_size(instances: Sequence[object], settings: Settings) -> None:
+    """Raise TooLarge."""
     if len(instances) > settings.max_instances:
         raise TooLarge(f"{len(instances)} instances; one request takes {settings.max_instances} (max_instances)")
     elements = sum(len(each) for each in instances if isinstance(each, (list, dict)))

@@ -24,7 +24,7 @@ UNLIMITED = ("local", "admin", "service")
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What may be sent in a minute. settings: the names of its three settings."""
+    """The quota of a minute. settings: the names of its three settings."""
 
     requests: int
     instances: int
@@ -34,7 +34,7 @@ class Quota:
 
 @dataclass(slots=True)
 class MinuteUsage:
-    """What was sent in this minute."""
+    """The use of a quota in this minute."""
 
     requests: int = 0
     instances: int = 0
@@ -116,7 +116,7 @@ class RateLimits:
         used.requests += 1
 
     def _refuse_excess(self, used: MinuteUsage, quota: Quota, requests: int, instances: int, bytes: int) -> None:
-        """Raises QuotaExceeded."""
+        """Raise QuotaExceeded."""
         if requests and used.requests + requests > quota.requests:
             raise self._refuse("requests", requests, quota.requests, quota.settings[0])
         if instances and used.instances + instances > quota.instances:

@@ -63,7 +63,7 @@ class Runtime:
     _lock: IO[str] | None = None  # held by one service on the state folder
 
     def model(self, name: str) -> ModelRuntime:
-        """Raises NotFound that names the models there are."""
+        """Return a model by name. Raises NotFound that names the models there are."""
         if name not in self.models:
             raise NotFound(f"there is no model {name!r}; this service has {', '.join(self.models)}")
         return self.models[name]
@@ -73,7 +73,7 @@ class Runtime:
         return self.supervisor.state if self.supervisor is not None else LearnerState(state="external")
 
     async def readiness(self) -> dict[str, ModelReadiness]:
-        """Of each model, whether it can answer and record its answers."""
+        """Return for each model whether it can answer and record its answers."""
         names = list(self.models)
         checks = await asyncio.gather(*(self.models[name].check_readiness() for name in names))
         return dict(zip(names, checks, strict=True))

@@ -152,7 +152,7 @@ class Transactions:
             hold_encoder(connection, self.name)
 
     def check_encoder(self, connection: Connection, encoders: Iterable[str]) -> None:
-        """Raises EncoderMoved if any of these encoder names is not that of the store."""
+        """Raise EncoderMoved if any of these encoder names is not that of the store."""
         for encoder in encoders if self.encoder_is_tunable else ():
             check_encoder(connection, self.name, encoder)
 

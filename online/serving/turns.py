@@ -24,7 +24,7 @@ class Turns:
     waiting: int = 0
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Raises Overloaded, or what the work raises."""
+        """Run work when it is its turn. Raises Overloaded, or what the work raises."""
         if self.waiting >= self.max_waiting:
             raise Overloaded(f"{self.max_waiting} {self.what} wait already; send the request again later")
         self.waiting += 1

@@ -124,7 +124,7 @@ class VersionLoader:
         return None
 
     def load_one(self, version: int, known: LoadedSnapshot | None, warm_up: Sequence[bytes]) -> ServedVersion:
-        """Raises NotFound, CorruptSnapshot, or Conflict for a version of another kind or other options."""
+        """Load a version. Raises NotFound, CorruptSnapshot, or Conflict for a version of another kind or other options."""
         served = self.load(version, known, warm_up, any_encoder=True)
         if served is None:
             raise Conflict(

@@ -58,7 +58,7 @@ class VersionSelector:
 
 
 class OptionsSource(Protocol):
-    """Where a model's options and encoders come from. Slow: never on the event loop."""
+    """The source of a model's options and encoders. Slow: never on the event loop."""
 
     def options(self) -> Options:
         """Return the present options. Raises Unavailable if the store does not answer."""

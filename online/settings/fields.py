@@ -128,7 +128,7 @@ class ServiceSettings(BaseSettings):
     )
     open: bool = Field(
         False,
-        description="Let everybody who reaches the service predict, teach and curate without a key. Without it and without "
+        description="Let every caller who reaches the service predict, teach and curate without a key. Without it and without "
         "keys, the service listens on this machine only.",
     )
     public_teaching: PublicTeaching | None = Field(
@@ -138,7 +138,7 @@ class ServiceSettings(BaseSettings):
     )
     share_conversations: bool = Field(
         True,
-        description="Let users share a conversation by a link, which everybody can read who has it. False: nobody shares, and "
+        description="Let users share a conversation by a link, which every holder of it can read. False: nobody shares, and "
         "the links there are do not work.",
     )
     trusted_proxies: tuple[str, ...] = Field(
@@ -370,7 +370,7 @@ class ServiceSettings(BaseSettings):
         gt=0,
         le=36_500,
         description="Days for which predictions without feedback, conversations, reports, uploaded logs and records of jobs are "
-        "kept. Default: for ever.",
+        "kept. Default: without end.",
     )
     retention_bytes: int | None = Field(
         None,
@@ -383,7 +383,7 @@ class ServiceSettings(BaseSettings):
         le=36_500,
         description="Days for which the contents of learned events are kept, with the predictions that they are about; the model keeps "
         "what it has learned. The price: feedback that is older can be neither retracted nor un-learned when its user is "
-        "erased, another kind or other options learn only what is left, and encoders cannot be tuned. Default: for ever.",
+        "erased, another kind or other options learn only what is left, and encoders cannot be tuned. Default: without end.",
     )
     learn_batch: int = Field(256, ge=1, description="Most events that the learner takes at once.")
     learn_quantum_ms: float | None = Field(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -136,7 +136,7 @@ def describe_bounds(field: FieldInfo | None) -> str:
     return " and ".join(f"{words} {found[sign]}" for sign, words in BOUNDS if sign in found)
 
 
-def show_value(value: Any, setting: str) -> str:
+def show_value(value: object, setting: str) -> str:
     """Return the value that was given, if it is short and no secret."""
     is_shown = isinstance(value, str | int | float) and setting not in (*PRIVATE, *secret_names())
     return f"{value!r} " if is_shown and len(str(value)) <= LONGEST_VALUE_CHARS else "the value "

@@ -21,12 +21,12 @@ Device = Annotated[
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-def read_guard(given: Any) -> Any:
+def read_guard(given: object) -> Any:
     """`true` and `false` are what the setting was before it had a third value."""
     return given if not isinstance(given, bool) else "all" if given else "off"
 
 
-def read_devices(given: Any) -> Any:
+def read_devices(given: object) -> Any:
     """Return a list of devices; a single device becomes a list of one."""
     return (given,) if isinstance(given, str) else given
 
@@ -107,7 +107,7 @@ class ModelSettings(FrozenModel):
     )
     share_sums: bool = Field(
         False,
-        description="Whether everybody who may predict may have the file with which a device goes on learning, such as a "
+        description="Whether every caller who may predict may have the file with which a device goes on learning, such as a "
         "browser without a connection, and of a model of tables every exported file. The first holds sums over what "
         "others have taught: of a class with one example, the example. The others list each category that was seen, "
         "as name=value. Otherwise these files need the scope curate.",

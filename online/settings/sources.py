@@ -33,7 +33,7 @@ MISSPELT = 0.75  # stricter than elsewhere: other programs have variables that b
 
 @dataclass(frozen=True, slots=True)
 class SettingOrigin:
-    """Where a value came from. name: the flag, the variable or the file; empty for a default."""
+    """The origin of a value. name: the flag, the variable or the file; empty for a default."""
 
     source: Literal["default", "file", "environment", "flag"]
     name: str = ""

@@ -49,7 +49,7 @@ class LiveVersion:
 
 @dataclass(frozen=True, slots=True)
 class VersionFacts:
-    """What a search among the versions asks of their manifests."""
+    """The facts of manifests that a search among the versions needs."""
 
     learned_until: int = 0
     created_at: str = ""
@@ -138,7 +138,7 @@ class SnapshotFolder:
         return (self.path / str(version) / ON_DISK).exists()
 
     def manifest(self, version: int) -> Manifest:
-        """Raises NotFound or CorruptSnapshot."""
+        """Return the manifest of a version. Raises NotFound or CorruptSnapshot."""
         return self._parse_manifest(version, self._read_manifest(version))
 
     def sealed_manifest(self, version: int) -> Manifest:
@@ -293,7 +293,7 @@ class SnapshotFolder:
         return lock_file(self.path / ".lock")
 
     def set_live(self, live: LiveVersion, durable: bool) -> None:
-        """The lock is held."""
+        """Point LIVE at a version. The caller holds the lock."""
         replace_link(self.path / "LIVE", live.target(), durable)
 
 

@@ -18,7 +18,7 @@ LABEL_TARGET = re.compile(r"(\d{1,18})(?:,percent=(\d{1,3}(?:\.\d{1,6})?))?")
 
 @dataclass(frozen=True, slots=True)
 class LabelTarget:
-    """What a label names. percent: the share of the traffic that the version answers, for a canary."""
+    """The target of a label. percent: the share of the traffic that the version answers, for a canary."""
 
     version: int
     percent: float = 0.0
@@ -85,7 +85,7 @@ class VersionLabels:
         return manifest
 
     def delete(self, name: str) -> None:
-        """Raises NotFound."""
+        """Raise NotFound."""
         if name not in self.read():
             raise NotFound(f"no version of {self.folder.model} has the label {name[:80]!r}")
         with self.folder.locked():

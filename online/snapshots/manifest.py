@@ -20,7 +20,7 @@ class SnapshotFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a snapshot folder holds.
+    """The contents of a snapshot folder.
 
     state_sha256: digest of what was learned; weights_sha256: of the files that a server loads.
     recipe: digest of the model's kind and options. determinism_domain: where the same log gives the

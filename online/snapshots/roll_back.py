@@ -23,7 +23,7 @@ class Freeze:
 
 @dataclass(frozen=True, slots=True)
 class LastRollBack:
-    """Which version a roll back made live, and what it had learned. since: the offset that the newest version had learned then."""
+    """The last roll back: the version that it made live, and its last learned offset. since: the offset that the newest version had learned then."""
 
     version: int
     learned_until: int
@@ -70,7 +70,7 @@ class LiveControl:
         return loaded.manifest
 
     def _note_roll_back(self, done: LastRollBack) -> None:
-        """The lock is held. LIVE forgets a roll back once a newer version is live; the note stays. Going forward to the newest ends it."""
+        """Note a roll back. The caller holds the lock. LIVE forgets a roll back once a newer version is live; the note stays. Going forward to the newest ends it."""
         if done.learned_until < done.since:
             replace_file(self.folder.path / ROLLED_BACK, json.dumps(asdict(done)).encode(), durable=True)
         else:

@@ -23,7 +23,7 @@ from online.snapshots.manifest import Manifest
 
 @dataclass(frozen=True, slots=True)
 class SetAsideRecord:
-    """Which versions were set aside, and why.
+    """The record of versions that were set aside.
 
     learned_until: the highest offset that they had learned. head: the last offset of the log at that time. labels:
     those that named them, and are dropped. learned_again: whether a version has learned the log until `head`.
@@ -117,7 +117,7 @@ class SetAsideVersions:
         self.folder.wakeup.notify()
 
     def _empty(self) -> None:
-        """The lock is held. An empty folder keeps the highest number in use, also if this process is killed."""
+        """Empty the folder. The caller holds the lock. An empty folder keeps the highest number in use, also if this process is killed."""
         numbers = list_numbers(self.path)
         for version in numbers[:-1]:
             shutil.rmtree(self.path / str(version), ignore_errors=True)
@@ -131,7 +131,7 @@ class SetAsideVersions:
         replace_file(self.path / "notice.json", json.dumps(asdict(notice)).encode(), durable=True)
 
     def _replace_live(self, foreign: Collection[int], live: int | None, head: int) -> None:
-        """The lock is held. A version that was held back until an offset of another log is not held any longer."""
+        """Point LIVE at another version. The caller holds the lock. A version that was held back until an offset of another log is not held any longer."""
         try:
             before = self.folder.live()
         except CorruptSnapshot:

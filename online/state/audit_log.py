@@ -107,6 +107,6 @@ class AuditLog:
 
 
 def log_entry(event: str, entry: AuditEntry, reason: str) -> None:
-    """A line with what the audit log does not have."""
+    """Log an entry that the audit log does not have."""
     named = {"action": entry.action, "model": entry.model, "target": entry.target}
     log_event(log, event, logging.ERROR, **named, reason=reason)

@@ -30,11 +30,11 @@ class Guard:
     """Acts for the process that noticed; learning and serving each have one."""
 
     def __init__(self, snapshots: Snapshots, store: Store, recipe: str, mode: GuardMode = "callers") -> None:
-        """mode: whose feedback may be set apart."""
+        """mode: whose feedback may be quarantined."""
         self.snapshots, self.store, self.recipe, self.mode = snapshots, store, recipe, mode
 
     def is_suspect(self, since: int, until: int) -> bool:
-        """Return whether the feedback from one offset to another may be set apart."""
+        """Return whether the feedback from one offset to another may be quarantined."""
         if self.mode != "callers":
             return self.mode == "all"
         model = self.snapshots.model

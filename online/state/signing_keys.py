@@ -25,7 +25,7 @@ from online.io.atomic import replace_file
 from online.io.locks import lock_file
 
 PURPOSES = ("links", "cookies", "river", "stream", "erasure", "audit")
-# how long a retired key goes on to verify; None: for ever, because what it signed is kept
+# how long a retired key goes on to verify; None: without end, because what it signed is kept
 GRACE_DAYS: Mapping[str, float | None] = {
     "links": 30,
     "cookies": 30,
@@ -60,7 +60,7 @@ class SigningKey:
 
 @dataclass(frozen=True, slots=True)
 class RotatedKey:
-    """A new key, and the one that it replaces. expires_at: until when the old one verifies; None for ever."""
+    """A new key, and the one that it replaces. expires_at: until when the old one verifies; None: without end."""
 
     purpose: str
     id: str
@@ -78,7 +78,7 @@ class SigningKeys:
     """
 
     def __init__(self, state: Path, clock: Callable[[], float] = time.time) -> None:
-        """Raises SetupError for a damaged file, and OSError for a folder that cannot be written."""
+        """Read the keys, or create them. Raises SetupError for a damaged file, and OSError for a folder that cannot be written."""
         self.path, self._clock = state / "keys.json", clock
         self._stamp: tuple[int, int] | None = None
         self._looked_at = clock()
@@ -186,7 +186,7 @@ class SigningKeys:
             ) from None
 
     def _write(self, table: KeyTable) -> None:
-        """The lock is held."""
+        """Write the file. The caller holds the lock."""
         purposes = {purpose: [asdict(key) for key in keys] for purpose, keys in table.items()}
         data = json.dumps({"format": FORMAT, "purposes": purposes}, indent=1).encode() + b"\n"
         replace_file(self.path, data, durable=True, mode=0o600)

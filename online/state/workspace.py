@@ -102,7 +102,7 @@ class Workspace:
         return {"key": self.keys.derive_keys("river", model.name)} if is_signed(model) else {}
 
     def check_kinds(self) -> None:
-        """Raises SetupError if a model has a history in this state that another kind has learned.
+        """Raise SetupError if a model has a history in this state that another kind has learned.
 
         Options may change: then all is learned again. Another kind cannot learn the same events.
         """

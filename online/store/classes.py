@@ -144,7 +144,7 @@ def load_newest_examples(
 ) -> list[ExampleRow]:
     """Return the newest examples of each class: first the newest one of every class, then the second of each, and so on.
 
-    holder: who taught them; None for everybody. of_each, in_all: how many at most.
+    holder: who taught them; None: every user. of_each, in_all: how many at most.
     """
     feedback, of_class = FEEDBACK.c, {"partition_by": FEEDBACK.c.about}
     place = func.row_number().over(**of_class, order_by=feedback.offset.desc()).label("place")

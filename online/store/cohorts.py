@@ -42,7 +42,7 @@ class CohortRow(SQLModel, table=True):
 
 
 class CohortMessageRow(SQLModel, table=True):
-    """What one member has sent in one round.
+    """A message of one member in one round.
 
     holder, token: of the first round, hashes of who it is, and of what proves the membership.
     """
@@ -88,7 +88,7 @@ def list_open(connection: Connection, model: str) -> list[str]:
     return list(connection.scalars(select(COHORTS.c.id).where(*is_open).order_by(COHORTS.c.created_at, COHORTS.c.id)))
 
 
-def change_cohort(connection: Connection, row: CohortRow, changes: Mapping[str, Any]) -> CohortRow | None:
+def change_cohort(connection: Connection, row: CohortRow, changes: Mapping[str, object]) -> CohortRow | None:
     """Change a cohort unless its state or its deadline has changed since `row`, and return it; None if it has.
 
     So of several processes that change the same state, one does. The messages of a cohort that has ended are deleted.

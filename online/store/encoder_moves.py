@@ -77,7 +77,7 @@ def encoder_since(connection: Connection, model: str) -> int:
 
 
 def check_encoder(connection: Connection, model: str, encoder: str) -> None:
-    """Raises EncoderMoved unless `encoder` computed the features of this model's texts."""
+    """Raise EncoderMoved unless `encoder` computed the features of this model's texts."""
     if encoder_of(connection, model) != encoder:
         raise EncoderMoved(f"the encoder of {model} has changed in the meantime, nothing was changed; try again")
 
@@ -138,6 +138,6 @@ def load_adaptation(connection: Connection, model: str) -> dict[str, Any] | None
     return None if result is None else dict(json.loads(result))
 
 
-def save_adaptation(connection: Connection, model: str, result: Mapping[str, Any]) -> None:
+def save_adaptation(connection: Connection, model: str, result: Mapping[str, object]) -> None:
     """Save the result of the last attempt to tune."""
     save_encoder(connection, model, {"adaptation": json.dumps(result)})

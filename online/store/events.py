@@ -263,7 +263,7 @@ def load_digests(connection: Connection, model: str, offsets: Sequence[int]) -> 
 
 
 def check_log(connection: Connection, model: str, offset: int, digest: str) -> None:
-    """Raises LogReplaced unless the log up to an offset is the one with this digest; "": any that is long enough."""
+    """Raise LogReplaced unless the log up to an offset is the one with this digest; "": any that is long enough."""
     if not offset:
         return
     at = (EVENTS.c.model == model, EVENTS.c.offset == offset)
@@ -285,7 +285,7 @@ def head_of(connection: Connection, model: str) -> int:
     return connection.scalar(select(func.max(EVENTS.c.offset)).where(EVENTS.c.model == model)) or 0
 
 
-def select_retraction(model: Any, offset: Any) -> Any:
+def select_retraction(model: object, offset: object) -> Any:
     """Return the query for the offset of the retraction of an event. model, offset: columns of the statement around it."""
     return select(EVENTS.c.offset).where(EVENTS.c.model == model, EVENTS.c.target_offset == offset).scalar_subquery()
 

@@ -73,7 +73,7 @@ def _load_first(connection: Connection, where: Any) -> MessageRow | None:
     return None if row is None else MessageRow(**row)
 
 
-def delete_messages(connection: Connection, predictions: Any) -> None:
+def delete_messages(connection: Connection, predictions: object) -> None:
     """Delete the messages of predictions. predictions: a query for their ids."""
     connection.execute(delete(MESSAGES).where(MESSAGES.c.prediction_id.in_(predictions)))
 

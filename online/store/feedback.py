@@ -122,7 +122,7 @@ def replace_content(connection: Connection, model: str, id: str, content: str) -
     connection.execute(update(FEEDBACK).where(FEEDBACK.c.model == model, FEEDBACK.c.id == id).values(content=content))
 
 
-def update_learned(status: str, offset: Any, new_status: str) -> Any:
+def update_learned(status: str, offset: object, new_status: str) -> Any:
     """Build the statement that marks the feedback of a status with offsets in (after, until]."""
     due = (FEEDBACK.c.model == bindparam("of_model"), FEEDBACK.c.status == status, FEEDBACK.c.version.is_(None))
     span = (offset > bindparam("after"), offset <= bindparam("until"))
@@ -157,7 +157,7 @@ def mark_retracted(connection: Connection, model: str, id: str, offset: int) -> 
     connection.execute(update(FEEDBACK).where(FEEDBACK.c.model == model, FEEDBACK.c.id == id).values(**values))
 
 
-def mark_all_retracted(connection: Connection, model: str, ids: Sequence[str], retraction: Any) -> None:
+def mark_all_retracted(connection: Connection, model: str, ids: Sequence[str], retraction: object) -> None:
     """Mark feedback whose retractions are in the log. retraction: a query for the offset of each, given the row."""
     by_id = (FEEDBACK.c.model == model, FEEDBACK.c.id.in_(ids))
     values: dict[str, Any] = {"status": "retracted", "version": None, "learned_at": None}
@@ -195,7 +195,7 @@ def count_unretracted(
 
 
 def count_summed_examples(connection: Connection, model: str, holder: str) -> int:
-    """Of how many examples the sums of a holder are that are neither retracted nor refused."""
+    """Return the number of examples in the sums of a holder that are neither retracted nor refused."""
     of_holder = (FEEDBACK.c.model == model, given_by == holder, FEEDBACK.c.example_count.is_not(None))
     stands = (FEEDBACK.c.retracted_offset.is_(None), FEEDBACK.c.status != "refused")
     return connection.scalar(select(func.sum(FEEDBACK.c.example_count)).where(*of_holder, *stands)) or 0

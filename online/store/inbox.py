@@ -36,7 +36,7 @@ class InboxItemRow(SQLModel, table=True):
 
 
 class InboxAssignmentRow(SQLModel, table=True):
-    """Who looks after an open item. assignee, assigned_by: ids of callers."""
+    """The assignment of an open item. assignee, assigned_by: ids of callers."""
 
     __tablename__ = "inbox_assignment"
 
@@ -48,10 +48,10 @@ class InboxAssignmentRow(SQLModel, table=True):
 
 
 class InboxDecisionRow(SQLModel, table=True):
-    """What a curator decided about some items at once, or (`add`) what a caller that is no curator has added.
+    """A decision of a curator about some items at once, or (`add`) an addition by a caller that is no curator.
 
     request: a digest of what was asked for, to tell a repetition from a conflict. last_offset, undo_offset: of the last event
-    of the decision, and of taking it back; None where there was none. reason: what the callers of the items are told.
+    of the decision, and of taking it back; None where there was none. reason: the reason that the callers of the items read.
     """
 
     __tablename__ = "inbox_decision"
@@ -71,7 +71,7 @@ class InboxDecisionRow(SQLModel, table=True):
 
 
 class InboxOutcomeRow(SQLModel, table=True):
-    """What a decision did to one item, or brought along.
+    """The effect of a decision on one item.
 
     role: held or learned, for an item; given, for a curator's feedback that the decision brought; replaced, for one that
     this took the place of; question, for a prediction whose question was dismissed; added_reply, for the id of a new reply;
@@ -254,7 +254,7 @@ def load_dismissals(connection: Connection, model: str, predictions: Collection[
 
 
 def forget_items(connection: Connection, model: str, ids: Collection[str]) -> None:
-    """Delete all that names these feedbacks, held feedbacks or predictions; what their callers were told as well."""
+    """Delete all that names these feedbacks, held feedbacks or predictions; the reasons for their callers as well."""
     close_items(connection, model, ids)
     connection.execute(delete(ASSIGNMENTS).where(ASSIGNMENTS.c.model == model, ASSIGNMENTS.c.item.in_(ids)))
     of_items = (OUTCOMES.c.model == model, OUTCOMES.c.item.in_(ids))

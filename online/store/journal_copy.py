@@ -54,7 +54,7 @@ Encode = Callable[[str, str, Sequence[str]], list[bytes]]
 
 @dataclass(slots=True)
 class CopyCounts:
-    """What one transaction has copied. It is in the store once that is committed.
+    """The counts of one transaction. The rows are in the store once it is committed.
 
     rows: predictions. positions: of the segments that were read. finished: segments of which nothing is left to copy.
     is_complete: whether everything was copied that was written before, as far as it can be read. forgotten: deleted segments

@@ -15,7 +15,7 @@ from online.store.predictions import PREDICTIONS, is_kept, restore_features
 
 
 class TallyRow(SQLModel, table=True):
-    """What the learning curve of a model has counted so far. format: of `counts`, which is JSON."""
+    """The counts of a model's learning curve so far. format: of `counts`, which is JSON."""
 
     __tablename__ = "tally"
 

@@ -1,4 +1,4 @@
-"""Quarantines: feedback that is set apart after the guard rolled the live version back, until an operator decides.
+"""Quarantines: feedback that is not learned after the guard rolled the live version back, until an operator decides.
 
 the guard sees the loss rise --> begin   since which offset, why, and which version answers now
 while it is open                         nothing is learned; feedback is stored, and belongs to the quarantine
@@ -14,7 +14,7 @@ Outcome = Literal["learned", "dropped"]
 
 
 class QuarantineRow(SQLModel, table=True):
-    """offset: of the event that raised the alarm. since, until: the first and the last event that is set apart.
+    """offset: of the event that raised the alarm. since, until: the first and the last quarantined event.
 
     until, ended_at, outcome: None while the quarantine is open.
     """

@@ -32,7 +32,7 @@ SHADOW_ANSWERS: Any = ShadowAnswerRow.__table__  # type: ignore[attr-defined]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How the shadow did beside the live version.
+    """The comparison of the shadow with the live version.
 
     answered: by the shadow. judged: of those, the ones with feedback that judges both answers. shadow_right,
     live_right: of those, the right answers of each.

@@ -9,7 +9,7 @@ from online.schemas.events import Event
 
 
 class Stream(Protocol):
-    """What a learner reads from.
+    """The log that a learner reads.
 
     One suite, tests/contracts/test_streams.py, runs over every implementation.
     """

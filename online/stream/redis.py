@@ -70,7 +70,7 @@ class RedisStream:
         self._add, self._page = self.redis.register_script(ADD), self.redis.register_script(PAGE)
 
     def append(self, event: Event) -> int:
-        """Raises BrokenCopy if entries at its end were deleted."""
+        """Append an event. Raises BrokenCopy if entries at its end were deleted."""
         while True:
             last = self.last()
             offset, previous = (last.offset + 1, last.digest) if last else (1, "")

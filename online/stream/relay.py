@@ -24,7 +24,7 @@ def relay(
 
 
 def copy_missing(source: SqlStream, copy: RedisStream, count: int) -> int:
-    """Raises BrokenCopy or LogReplaced if the copy is not the beginning of the source."""
+    """Copy the entries that are missing. Raises BrokenCopy or LogReplaced if the copy is not the beginning of the source."""
     last = copy.last()
     copied, after, digest = 0, last.offset if last else 0, last.digest if last else ""
     while entries := source.read(after, count, digest=digest):

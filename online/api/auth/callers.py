@@ -42,7 +42,7 @@ NO_TOKEN = (
 
 @dataclass(slots=True)
 class Credentials:
-    """What a request shows of who sends it. headers: by name in lower case; over gRPC, the metadata.
+    """The parts of a request that show who sends it. headers: by name in lower case; over gRPC, the metadata.
 
     address: of its connection. may_use_cookies: whether a page of this service may have sent it, so that its cookies count.
     is_own_page: whether a page of this service has sent it, as far as its browser says.
@@ -76,7 +76,7 @@ class Credentials:
 
 
 def read_credentials(scope: Scope) -> Credentials:
-    """Of an HTTP request."""
+    """Return the credentials of an HTTP request."""
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     client = scope.get("client")
     is_own_page = headers.get("sec-fetch-site", "") in ("same-origin", "none") or (

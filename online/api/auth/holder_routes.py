@@ -20,7 +20,7 @@ MAX_LISTED = 200
 
 @router.get("/v1/models/{model}/callers", "operate", response_model=HoldersAnswer)
 async def list_callers(model: ModelDep) -> Response:
-    """The callers that are not trusted: those set apart first, then the newest."""
+    """The callers that are not trusted: the quarantined ones first, then the newest."""
     name = model.spec.name
 
     def load(connection: Connection) -> HoldersAnswer:

@@ -74,7 +74,7 @@ def check_grant_of(caller: Caller, row: ApiKeyRow) -> None:
 
 
 def check_grant(caller: Caller, scopes: Sequence[str], models: list[str] | None) -> None:
-    """Raises Forbidden for a key that may do more than the caller."""
+    """Raise Forbidden for a key that may do more than the caller."""
     if lacking := [scope for scope in scopes if scope not in caller.scopes]:
         raise Forbidden(
             f"the caller {caller.id!r} lacks the scope {lacking[0]!r}, so it cannot manage a key that has it"

@@ -71,7 +71,7 @@ class KeyTable:
     """The active keys of a store. `find` reads memory only."""
 
     def __init__(self, store: Store, clock: Clock = utc_now) -> None:
-        """Raises Unavailable."""
+        """Read the keys. Raises Unavailable."""
         self.store, self.clock = store, clock
         self._keys: dict[str, ApiKey] = {}
         self._read_at = -READ_AGAIN_S  # seconds of the event loop's clock
@@ -106,7 +106,7 @@ class KeyTable:
         return [key for key in self._keys.values() if self.is_current(key)]
 
     def read(self) -> None:
-        """Raises Unavailable; the keys read before stay in force then."""
+        """Raise Unavailable; the keys read before stay in force then."""
         self.generation += 1
         rows = self.store.read(api_keys.load_keys)
         at = self.clock()

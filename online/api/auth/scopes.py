@@ -13,7 +13,7 @@ Access = Scope | Public
 
 
 def check_scope(caller: Caller, access: Access, model: str | None = None) -> None:
-    """Raises Unauthorized for a caller that is not known, and Forbidden for one that may not do this.
+    """Raise Unauthorized for a caller that is not known, and Forbidden for one that may not do this.
 
     model: the model that the request is about.
     """
@@ -29,7 +29,7 @@ def check_scope(caller: Caller, access: Access, model: str | None = None) -> Non
 
 
 def check_all_models(caller: Caller) -> None:
-    """Raises Forbidden for a caller that may not use all models: what it asks for is about all of them."""
+    """Raise Forbidden for a caller that may not use all models: what it asks for is about all of them."""
     if caller.models is not None:
         raise Forbidden(
             f"this is about all models, and the caller {caller.id!r} may use only {', '.join(sorted(caller.models))}"

@@ -42,7 +42,7 @@ ORIGIN = b"origin"
 
 
 class NoEvent:
-    """What uvicorn sets when a connection is lost; nobody waits for it here."""
+    """A stand-in for the event that uvicorn sets when a connection is lost; nobody waits for it here."""
 
     def set(self) -> None:
         """Do nothing."""

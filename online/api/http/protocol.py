@@ -49,7 +49,7 @@ CLOSE_AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: without the minutes in whi
 
 @dataclass(frozen=True, slots=True)
 class ConnectionHooks:
-    """What a connection asks of those who count all of them.
+    """The hooks with which connections report to the limits on all of them.
 
     admit: count a new connection; the status to refuse it with, or None. release: count it no more. direct: answers what need
     not go through the application.
@@ -201,7 +201,7 @@ class Connection(HttpToolsProtocol):
             raise ValueError("the path is too long")  # ends the parser
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Of the request; trailers, which no proxy has looked through, are not headers."""
+        """Collect a header of the request. Trailers, which no proxy has checked, are ignored."""
         if not self.is_head:
             return
         super().on_header(name, value)

@@ -49,7 +49,7 @@ UserDep = Annotated[str | None, Depends(get_user)]
 
 
 def require_user(user: str | None) -> str:
-    """Raises BadInput where none is named."""
+    """Return the user of a request. Raises BadInput where none is named."""
     if user is None:
         raise BadInput("header.X-User: name the user whose examples are meant")
     return user

@@ -131,7 +131,7 @@ async def change_conversation(
 async def share_conversation(
     request: Request, model: ModelDep, runtime: RuntimeDep, id: str, user: UserDep
 ) -> Response:
-    """Let everybody read a conversation who knows its share_id, until its newest turn. Called again, it shares later turns too.
+    """Let every holder of the share_id read a conversation, until its newest turn. Called again, it shares later turns too.
 
     A body is not needed; `{"until": "PREDICTION_ID"}` names the last turn that is shared, of any branch.
     """
@@ -155,7 +155,7 @@ async def end_share(model: ModelDep, id: str, user: UserDep) -> Response:
 
 @router.get("/v1/shared/{share_id}", "share link", response_model=SharedConversation)
 async def get_shared_conversation(runtime: RuntimeDep, share_id: str) -> Response:
-    """A conversation that was shared, for everybody who knows its share_id. It needs no key."""
+    """A shared conversation, for every holder of its share_id. It needs no key."""
     shared: SharedConversation | None = None
     if runtime.settings.share_conversations and SHARE_ID.fullmatch(share_id):
         read = partial(runtime.workspace.store.read, partial(shares.load_shared, share_id=share_id))
@@ -185,7 +185,7 @@ def name_place(row: dict[str, Any]) -> str:
 
 
 def parse_place(before: str) -> store.ListPosition:
-    """Raises BadInput."""
+    """Parse a place in the list, from `before` or `after`. Raises BadInput."""
     group, _, rest = before.partition(" ")
     at, _, id = rest.partition(" ")
     if group not in ("pinned", "newest") or not id:

@@ -64,7 +64,7 @@ def describe_score(each: ScoreBreakdown) -> dict[str, Any]:
     return {"id": each.reply, "text": each.text, "score": sum(terms.values()), **terms}
 
 
-def describe_neighbor(each: Neighbor, summary: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+def describe_neighbor(each: Neighbor, summary: Mapping[str, object], texts: Mapping[str, str]) -> dict[str, Any]:
     """summary: of the event that the neighbor comes from; empty for an example question."""
     return {
         "question": summary.get("question"),

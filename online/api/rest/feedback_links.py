@@ -37,7 +37,7 @@ FORBIDDEN: dict[int | str, dict[str, Any]] = {
 
 
 def check_address(request: Request) -> None:
-    """Raises BadInput where the address is not a signed one, as of a client that takes it for that of all feedback."""
+    """Raise BadInput where the address is not a signed one, as of a client that takes it for that of all feedback."""
     if missing := [name for name in ("prediction_id", "signature") if name not in request.query_params]:
         raise BadInput(
             f"the address has no {' and no '.join(missing)}: it is not one of the feedback_urls of a prediction; "
@@ -56,7 +56,7 @@ async def get_signed_prediction(
     expires: Annotated[int | None, Query(ge=0, le=LATEST)] = None,
     issuer: Annotated[str, Query(max_length=64)] = "",
 ) -> PredictionRow:
-    """Raises LinkInvalid or LinkExpired, or PredictionErased."""
+    """Return the prediction of a signed URL. Raises LinkInvalid or LinkExpired, or PredictionErased."""
     request.app.state.signed_urls.check(model.spec.name, prediction_id, expires, issuer, signature)
     request.state.granted = find_grant(request.app.state.callers, issuer, model.spec.name)
     predictions = await model.transactions.load_predictions([prediction_id])

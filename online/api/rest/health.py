@@ -102,13 +102,13 @@ async def get_metrics(runtime: RuntimeDep, caller: CallerDep) -> Response:
 
 
 def count_sums(runtime: Runtime, reports: Sequence[DeviceReport]) -> None:
-    """Of each model, how many examples the learner and each of its workers have summed."""
+    """Set the metric of examples that the learner and each of its workers have summed, for each model."""
     for each in (each for report in reports for each in report.summed):
         runtime.metrics.summed_examples.labels(each.model, each.by).set(each.examples)
 
 
 def count_fallbacks(runtime: Runtime, reports: Sequence[DeviceReport]) -> None:
-    """Of each model, how often a device had too little memory to learn it, and to answer with it."""
+    """Set the metric of fallbacks for lack of memory, for each model."""
     counts = Counter[tuple[str, str]]({(role, name): 0 for role in ("learner", "server") for name in runtime.models})
     for report in reports:
         for each in report.fallbacks:

@@ -113,7 +113,7 @@ def name_place(row: ListedReply, sort: Sort) -> str:
 
 
 def parse_place(after: str, sort: Sort) -> list[Key]:
-    """Raises BadInput."""
+    """Parse a place in the list, from `before` or `after`. Raises BadInput."""
     try:
         named, *found = json.loads(after)
         columns = store.SORTED[sort]

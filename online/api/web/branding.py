@@ -56,7 +56,7 @@ class Logo:
 
 @dataclass(frozen=True, slots=True)
 class Branding:
-    """What the pages say about the service.
+    """The branding of the pages: name, texts, colours and logo.
 
     greeting: empty for that of the pages, which is in the visitor's language. color: None for the shipped colors.
     language: of the greeting, the intro and the suggestions; None: not known. translations: of these.
@@ -91,7 +91,7 @@ class Branding:
 
 
 def load_branding(settings: Settings) -> Branding:
-    """Raises SetupError for a logo that cannot be served."""
+    """Return the branding of the settings. Raises SetupError for a logo that cannot be served."""
     is_starter = serves_starter(settings)
     is_reviewed = settings.public_teaching == "review"
     intro = "" if not is_starter else REVIEWED_INTRO if is_reviewed else STARTER_INTRO
@@ -130,7 +130,7 @@ def serves_starter(settings: Settings) -> bool:
 
 
 def load_logo(path: Path) -> Logo:
-    """Raises SetupError."""
+    """Return the logo with its media type. Raises SetupError."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -160,7 +160,7 @@ BLACK, WHITE = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class ModeColors:
-    """What an accent stands beside in one mode. The stylesheet has the same colors.
+    """The surroundings of an accent in one mode. The stylesheet has the same colors.
 
     ink: the text on the accent. soft: the largest share of the accent in its own soft background.
     """

@@ -7,7 +7,7 @@ prediction --describe_input--> a text, rows of a table, or a drawing
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from fastapi import Request, Response
 from sqlalchemy import Connection
@@ -39,7 +39,7 @@ MAX_CLASSES = 12  # that are offered as buttons
 
 @dataclass(frozen=True, slots=True)
 class RatedInput:
-    """What was asked: one of the three. All are empty where it was erased. drawing: (x, y, darkness) of each cell."""
+    """The input of the rated prediction: one of the three fields. All are empty where it was erased. drawing: (x, y, darkness) of each cell."""
 
     text: str | None = None
     rows: tuple[tuple[str, str], ...] = ()
@@ -48,7 +48,7 @@ class RatedInput:
 
 @dataclass(frozen=True, slots=True)
 class PageNotice:
-    """What the page says first. says: the names of messages. given: what was written, for messages that quote it."""
+    """The notice at the top of the page. says: the names of messages. given: values that messages quote."""
 
     says: tuple[str, ...]
     kind: Literal["good", "warn", "bad"] = "good"
@@ -128,7 +128,7 @@ def takes_drawings(model: ModelRuntime) -> bool:
     return is_square and spec_of(model.spec.kind).task == "classification"
 
 
-def describe_input(instance: Any, is_drawing: bool) -> RatedInput:
+def describe_input(instance: object, is_drawing: bool) -> RatedInput:
     """instance: None where it was erased."""
     question = extract_question(instance)
     if question is None or isinstance(question, str):
@@ -149,6 +149,6 @@ def draw(numbers: list[float]) -> tuple[tuple[int, int, float], ...]:
     return tuple((x, y, round(number / darkest, 3)) for x, y, number in cells if number > 0)
 
 
-def write_value(value: Any) -> str:
+def write_value(value: object) -> str:
     """Return a value of a row as the page shows it."""
     return f"{value:.6g}" if isinstance(value, float) else value if isinstance(value, str) else json.dumps(value)

@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import orjson
 from fastapi import Request, Response
@@ -97,7 +96,7 @@ def settings_block(branding: Branding) -> str:
     return f'<script type="application/json" id="page-settings">{escape_json(branding.describe())}</script>'
 
 
-def escape_json(content: Any) -> str:
+def escape_json(content: object) -> str:
     """Return JSON that ends no element it stands in: `<`, `>` and `&` are written as escapes."""
     text = orjson.dumps(content).decode()
     return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")

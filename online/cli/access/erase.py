@@ -59,7 +59,7 @@ def erase(
 
 
 def check_file(workspace: "Workspace", path: Path) -> None:
-    """Raises BadInput for a statement that is not one of this state folder."""
+    """Raise BadInput for a statement that is not one of this state folder."""
     from online.serving.erasure.statement import check_statement
 
     try:

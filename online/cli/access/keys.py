@@ -148,7 +148,7 @@ def rotate_signing(
     except ValueError as error:
         raise SetupError(str(error)) from None
     for key in rotated:
-        until = f"until {key.expires_at}" if key.expires_at else "for ever"
+        until = f"until {key.expires_at}" if key.expires_at else "without end"
         typer.echo(f"{key.purpose}: {key.id} signs from now on; {key.replaced_id} verifies {until}")
 
 

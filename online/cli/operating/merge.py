@@ -97,7 +97,7 @@ def connect(url: str, model: str, user: str | None, key: str | None) -> "Iterato
 
 
 def send(client: "Client", file: Path, id: str | None) -> "Receipt":
-    """Raises BadInput for a file that cannot be read."""
+    """Send the file, or its retraction. Raises BadInput for a file that cannot be read."""
     try:
         data = file.read_bytes()
     except OSError as error:

@@ -10,7 +10,6 @@ STRETCH * ONE_IN after that, so that it costs little on long logs.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from online.evaluation.replay.model_setup import ModelSetup
 from online.learning.training_state import build_example
@@ -87,7 +86,7 @@ def create_baseline(setup: ModelSetup) -> BaselineModel | None:
     return BaselineModel(setup) if setup.candidate.baseline and predicts_classes and not is_itself else None
 
 
-def is_learned_baseline(kind: str, options: Mapping[str, Any]) -> bool:
+def is_learned_baseline(kind: str, options: Mapping[str, object]) -> bool:
     """Return whether a candidate is the model that would run beside it."""
     return kind == LEARNED_BASELINE and options.keys() <= {"input", "size"}
 

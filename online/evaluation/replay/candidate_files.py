@@ -53,7 +53,7 @@ class CandidateFile(BaseModel):
 
 
 def collect_candidates(
-    models: Sequence[str], options: Mapping[str, Any], file: Path | None, like: CandidateSpec
+    models: Sequence[str], options: Mapping[str, object], file: Path | None, like: CandidateSpec
 ) -> list[CandidateSpec]:
     """Return all candidates, the champion first.
 
@@ -96,7 +96,7 @@ def admit_own_kinds(candidates: Sequence[CandidateSpec]) -> None:
         raise BadInput(str(error)) from None
 
 
-def parse_candidate(text: str, options: Mapping[str, Any]) -> CandidateSpec:
+def parse_candidate(text: str, options: Mapping[str, object]) -> CandidateSpec:
     """`classifier`, `classifier:head=rp_ridge,random_features=2048`, or the same after `package.module:Class`."""
     kind, _, rest = text.partition(":")
     attribute, _, own_rest = rest.partition(":")
@@ -121,7 +121,7 @@ def parse_options(pairs: Sequence[str], flag: str = "--option") -> dict[str, Any
 
 
 def read_candidate_file(file: Path) -> list[CandidateSpec]:
-    """Raises BadInput that says what is wrong with the file."""
+    """Return the candidates of a file. Raises BadInput that says what is wrong with the file."""
     try:
         candidates = CandidateFile.model_validate(tomllib.loads(file.read_text()))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -66,7 +66,7 @@ class LineFeatures:
             return ()
         return (line.instance if line.instance is not None else words or None,)
 
-    def _encoded(self, instances: Sequence[Any]) -> Iterator[bytes | ValueError]:
+    def _encoded(self, instances: Sequence[object]) -> Iterator[bytes | ValueError]:
         if self.encoder is None or not instances:
             return
         try:

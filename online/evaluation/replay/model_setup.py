@@ -25,7 +25,7 @@ SERVICE_DRIFT: Drift = ModelSettings.model_fields["drift"].default  # of a servi
 
 
 class ModelSetup:
-    """How a candidate reads a source.
+    """The reading of a source by a candidate.
 
     own: whether the source is a log of its kind. is_whole: whether it sees every column of the source. same: whether
     the log's model had the same options, too, and saw the same columns.
@@ -33,7 +33,7 @@ class ModelSetup:
     """
 
     def __init__(self, source: Source, candidate: CandidateSpec) -> None:
-        """Raises BadInput for a kind that cannot read the source, ValueError for an unknown kind."""
+        """Choose the encoder. Raises BadInput for a kind that cannot read the source, ValueError for an unknown kind."""
         kind = candidate.kind
         if candidate.from_operator:
             admit_all([(kind, candidate.options)])
@@ -107,7 +107,7 @@ class ModelSetup:
             raise BadInput(f"{self.source.name}: {error}") from None
 
 
-def check_named_code(log: str, candidate: CandidateSpec, options: Mapping[str, Any]) -> None:
+def check_named_code(log: str, candidate: CandidateSpec, options: Mapping[str, object]) -> None:
     """Raise BadInput if the options name code that only the log names, and not the operator.
 
     options: the candidate's, with those of the log.
@@ -119,7 +119,7 @@ def check_named_code(log: str, candidate: CandidateSpec, options: Mapping[str, A
         )
 
 
-def create_row_encoder(options: Mapping[str, Any], source: Source, profile: TableProfile) -> Encoder:
+def create_row_encoder(options: Mapping[str, object], source: Source, profile: TableProfile) -> Encoder:
     """Create the encoder of a source's instances, which uses every core for texts. profile: what it reads of a row."""
     cores = len(os.sched_getaffinity(0))
     encoder: Encoder = create_encoder(options, cache_folder(), cores, keeps=source.reads.keeps_features)

@@ -136,7 +136,7 @@ def find_version(package: str) -> str:
         return ""
 
 
-def serialize_canonically(value: Any) -> bytes:
+def serialize_canonically(value: object) -> bytes:
     """Return a value as JSON with sorted names."""
     return json.dumps(value, sort_keys=True, default=str).encode()
 

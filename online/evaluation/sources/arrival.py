@@ -23,7 +23,7 @@ from online.schemas.events import Event
 
 @dataclass(frozen=True, slots=True)
 class LabelDelay:
-    """When a label arrives.
+    """The delay of a label.
 
     rows: after so many further rows. by: so many seconds later than the time in the column `at`. column: at the time in
     this column. How times are read: `online.io.instants`.
@@ -147,7 +147,7 @@ def arrange_tasks(
     yield from held
 
 
-def drop_column(instance: Any, column: str) -> Any:
+def drop_column(instance: object, column: str) -> Any:
     """Return an instance without a column."""
     return {key: value for key, value in instance.items() if key != column} if isinstance(instance, dict) else instance
 
@@ -170,7 +170,7 @@ def find_all_times(
         yield predicted_at, arrives_at, row
 
 
-def parse_time(row: Mapping[str, Any], column: str, times: InstantColumn) -> float:
+def parse_time(row: Mapping[str, object], column: str, times: InstantColumn) -> float:
     """Return the time in a column in seconds. Raises ValueError."""
     try:
         return times.parse(row.get(column))

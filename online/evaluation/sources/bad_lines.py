@@ -34,7 +34,7 @@ LINE_PROBLEMS = (
 
 @dataclass(slots=True)
 class LogGaps:
-    """What a log of ours has twice, and what it lacks.
+    """The repeated and the missing lines of our own log.
 
     repeated: lines that say what an earlier one said, and count once. events: offsets that no usable line has; first:
     the first of them, 0 if there is none. predictions: how many the header counts and the log has not.
@@ -124,7 +124,7 @@ class BadLines:
 
 
 def parse_finite(value: Any) -> float:
-    """Raises ValueError for a value that is not a finite number."""
+    """Return the number. Raises ValueError for a value that is not a finite number."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -134,7 +134,7 @@ def parse_finite(value: Any) -> float:
     return number
 
 
-def parse_probability(value: Any) -> float:
+def parse_probability(value: object) -> float:
     """Return the probability of something that happened. Raises ValueError unless it lies in (0, 1]."""
     number = parse_finite(value)
     if not 0 < number <= 1 + 1e-6:

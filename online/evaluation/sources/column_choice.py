@@ -42,7 +42,7 @@ class ColumnChoice:
 
     # what is left of a row
 
-    def of_instance(self, instance: Any) -> Any:
+    def of_instance(self, instance: object) -> Any:
         """Return the instance without the columns that are left out; anything but a table as it is."""
         if not self or not isinstance(instance, dict):
             return instance

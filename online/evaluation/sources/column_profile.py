@@ -111,7 +111,10 @@ NO_COLUMNS = TableProfile()
 
 
 def profile_columns(
-    rows: Sequence[Mapping[str, Any]], named: Iterable[str] = (), at: str = "", styles: Mapping[str, str] | None = None
+    rows: Sequence[Mapping[str, object]],
+    named: Iterable[str] = (),
+    at: str = "",
+    styles: Mapping[str, str] | None = None,
 ) -> TableProfile:
     """Return what the columns of the first rows are.
 
@@ -131,7 +134,7 @@ def profile_columns(
 # kinds
 
 
-def profile_column(name: str, given: Sequence[Any], rows: int, style: str = "") -> ColumnProfile:
+def profile_column(name: str, given: Sequence[object], rows: int, style: str = "") -> ColumnProfile:
     """Return the profile of a column from its first values."""
     values = [value for value in given if value is not None and value != []]
     if not values:
@@ -188,7 +191,7 @@ def read_digits(text: str, style: str) -> float | None:
     return read if isinstance(read, float) else None
 
 
-def parse_units(value: Any, reads: str) -> Any:
+def parse_units(value: object, reads: str) -> Any:
     """Return the number beside a unit. What is none, or has another unit, in a row behind those that were looked at, stays."""
     style, _, unit = reads.partition(" ")
     digits, found = split_unit(value) if isinstance(value, str) else ("", "")
@@ -202,14 +205,14 @@ def are_compact_dates(values: Sequence[Any]) -> bool:
     return len(different) >= LEAST_NUMBERS and all(find_day(value) is not None for value in different)
 
 
-def is_vector(value: Any) -> bool:
+def is_vector(value: object) -> bool:
     """Return whether a value is a list, or a cell that holds one as JSON."""
     if isinstance(value, list):
         return True
     return isinstance(value, str) and value.startswith("[") and parse_vector(value) is not None
 
 
-def parse_vector(value: Any) -> list[Any] | None:
+def parse_vector(value: object) -> list[Any] | None:
     """Return the list that a value is, or that its JSON is; None for anything else, and for an empty one."""
     try:
         found = json.loads(value) if isinstance(value, str) else value
@@ -220,7 +223,7 @@ def parse_vector(value: Any) -> list[Any] | None:
         return None
 
 
-def holds_texts(values: Sequence[Any]) -> bool:
+def holds_texts(values: Sequence[object]) -> bool:
     """Return whether values are sentences, rather than names of categories."""
     texts = [value for value in values if isinstance(value, str)]
     if len(texts) < len(values) or not texts:
@@ -271,7 +274,7 @@ def keep_named(column: ColumnProfile) -> ColumnProfile:
 # treatments
 
 
-def choose_treatments(found: Sequence[ColumnProfile], columns: Mapping[str, Sequence[Any]], at: str) -> TableProfile:
+def choose_treatments(found: Sequence[ColumnProfile], columns: Mapping[str, Sequence[object]], at: str) -> TableProfile:
     """Decide what is read of each column: never nothing at all, where there is anything."""
     kinds = {column.kind for column in found}
     if at:
@@ -351,19 +354,19 @@ def create_treatment(profile: TableProfile) -> Callable[[Any], Any]:
 
 
 def treat_numbers(
-    units: Mapping[str, str], treat_row: Callable[[Mapping[str, Any]], Any], row: Mapping[str, Any]
+    units: Mapping[str, str], treat_row: Callable[[Mapping[str, Any]], Any], row: Mapping[str, object]
 ) -> Any:
     """Treat a row whose numbers with a unit are read first. units: how each of these columns is read."""
     read = {name: parse_units(row[name], reads) for name, reads in units.items() if name in row}
     return treat_row({**row, **read})
 
 
-def join_texts(names: Sequence[str], row: Mapping[str, Any]) -> str | None:
+def join_texts(names: Sequence[str], row: Mapping[str, object]) -> str | None:
     """Return the texts of a row in one text; None without any."""
     return "\n".join(str(row[name]) for name in names if row.get(name) not in (None, "")) or None
 
 
-def join_numbers(names: Sequence[str], row: Mapping[str, Any]) -> list[Any] | None:
+def join_numbers(names: Sequence[str], row: Mapping[str, object]) -> list[Any] | None:
     """Return the numbers of a row as one vector; None if one is missing."""
     numbers = list[Any]()
     for name in names:
@@ -383,7 +386,7 @@ class TableTreatment:
         self.dates = {each.name: each.reads for each in profile.columns if each.treatment == "parsed"}
         self.vectors = frozenset(profile.names("spread"))
 
-    def treat(self, row: Mapping[str, Any]) -> Any:
+    def treat(self, row: Mapping[str, object]) -> Any:
         """Return the values of a row that the model reads, with dates and vectors spread over columns."""
         treated = dict[str, Any]()
         for name, value in row.items():
@@ -459,7 +462,7 @@ def read_clock(hour: str | None, minute: str | None, second: str | None, half: s
     return found, int(minute or 0), int(second or 0)
 
 
-def parse_date(name: str, value: Any, how: str) -> dict[str, Any]:
+def parse_date(name: str, value: object, how: str) -> dict[str, Any]:
     """Return the features of a date: days since 1970, the day of the week, and the hour where it has a time.
 
     What is no date, in a row behind those that were looked at, is a category.

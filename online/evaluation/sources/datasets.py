@@ -18,7 +18,7 @@ def open_dataset(name: str) -> Iterator[tuple[Any, Any]]:
 
 
 def open_river_dataset(which: str) -> Any:
-    """Raises BadInput for an unknown dataset, or one that is neither classification nor regression."""
+    """Return a dataset of river. Raises BadInput for an unknown dataset, or one that is neither classification nor regression."""
     from river import datasets
     from river.datasets import base
 

@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from online.evaluation.sources.column_profile import TableProfile, create_treatment
 from online.models import Encoder
@@ -17,8 +16,8 @@ class ColumnEncoder:
         self.encoder, self._treat = encoder, create_treatment(profile)
         self.epoch, self.is_slow = encoder.epoch, encoder.is_slow
 
-    def encode(self, instances: Sequence[Any]) -> list[bytes]:
-        """Raises ValueError as the encoder does."""
+    def encode(self, instances: Sequence[object]) -> list[bytes]:
+        """Encode the instances. Raises ValueError as the encoder does."""
         return self.encoder.encode([*map(self._treat, instances)])
 
 

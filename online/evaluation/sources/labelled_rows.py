@@ -112,7 +112,7 @@ def read_dataset(name: str, bad: BadLines) -> Iterator[LabelledRow]:
 
 
 def build_row(
-    number: int, instance: Any, label: Any, rest: Mapping[str, Any], where: str, bad: BadLines
+    number: int, instance: object, label: object, rest: Mapping[str, object], where: str, bad: BadLines
 ) -> Iterator[LabelledRow]:
     """Yield one row, or none if its input is missing, or its label: None, an empty text or NaN."""
     if instance is None:

@@ -119,7 +119,7 @@ class LineFields:
         return repr(self.written.get(name, name))
 
 
-def is_aware(value: Any) -> bool:
+def is_aware(value: object) -> bool:
     """Return whether a time that could be parsed says its zone."""
     try:
         return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
@@ -127,7 +127,7 @@ def is_aware(value: Any) -> bool:
         return False
 
 
-def is_scored(pair: Any) -> bool:
+def is_scored(pair: object) -> bool:
     """Return whether a value is [class, score or null]."""
     if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
         return False

@@ -35,7 +35,7 @@ def swap(**names: str) -> Names:
 
 @dataclass(frozen=True, slots=True)
 class FormerNames:
-    """How a former version of the format names the keys of the header, of every line, of a prediction and of an event."""
+    """The names of keys in a former version of the format: in the header, in every line, in a prediction and in an event."""
 
     header: Names = field(default_factory=dict)
     line: Names = field(default_factory=dict)
@@ -65,7 +65,7 @@ FORMER_NAMES = {
 }
 
 
-def rename(fields: Mapping[str, Any], names: Names) -> dict[str, Any]:
+def rename(fields: Mapping[str, object], names: Names) -> dict[str, Any]:
     """Return fields by the names of this version of the format."""
     return {names.get(name, name): value for name, value in fields.items()}
 
@@ -158,7 +158,7 @@ def describe_expired(contents_from: int) -> str:
 
 def build_header(
     model: ModelSettings,
-    options: Mapping[str, Any],
+    options: Mapping[str, object],
     feature_epoch: str,
     prediction_count: int = 0,
     event_count: int = 0,
@@ -212,7 +212,7 @@ def render_event(row: Mapping[str, Any], refused: Mapping[int, str]) -> dict[str
     return {"event": {**line, **render_origin(row)}}
 
 
-def render_origin(row: Mapping[str, Any]) -> dict[str, Any]:
+def render_origin(row: Mapping[str, object]) -> dict[str, Any]:
     """Return the fields that tell for whom and when a line was recorded."""
     return {"user": row["user"], "created_at": row["created_at"]}
 
@@ -226,7 +226,7 @@ def encode_features(features: bytes) -> str:
 
 
 def parse_json(text: str | bytes, name: str, number: int) -> dict[str, Any]:
-    """Raises BadInput for a line that is not a JSON object."""
+    """Return the fields of a line. Raises BadInput for a line that is not a JSON object."""
     try:
         value = orjson.loads(text)
     except ValueError as error:

@@ -48,12 +48,12 @@ CheckFeatures = Callable[[bytes], None]
 # the header
 
 
-def is_header(value: Mapping[str, Any]) -> bool:
+def is_header(value: Mapping[str, object]) -> bool:
     """Return whether a line is the header of our own format."""
     return str(value.get("format", "")).startswith(FORMAT_PREFIX)
 
 
-def is_log_line(value: Mapping[str, Any]) -> bool:
+def is_log_line(value: Mapping[str, object]) -> bool:
     """Return whether an object is a prediction or an event of a log."""
     return any(
         isinstance(line := rename(value, names.line).get(name), dict) and key in line
@@ -269,7 +269,7 @@ def refuse(cause: str, line: int, problem: str) -> BadInput:
 
 @dataclass(slots=True)
 class LogOrder:
-    """Whether each line is new, and each event stands behind the one before it.
+    """Checks that each line is new, and that each event follows the one before it.
 
     contents: a digest of what the line of each id says. last: the offset of the last event. About 160 bytes a line.
     """
@@ -345,7 +345,7 @@ def read_log(file: Iterable[str], name: str, header: Mapping[str, Any], bad: Bad
     order.end(header, bad.count)
 
 
-def is_new(order: LogOrder, line: Line, value: Mapping[str, Any], where: str, number: int) -> bool:
+def is_new(order: LogOrder, line: Line, value: Mapping[str, object], where: str, number: int) -> bool:
     """Return whether a line is new. Raises BadInput if it contradicts an earlier line or is out of order."""
     try:
         return order.is_new(line, value)

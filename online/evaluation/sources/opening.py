@@ -45,7 +45,7 @@ DATASET_PREFIXES = ("river:", "sklearn:")
 
 
 def open_sources(names: Sequence[str], reads: ReadOptions) -> list[Source]:
-    """Raises BadInput for a source that cannot be replayed, or is given twice."""
+    """Open the sources that a command line names. Raises BadInput for a source that cannot be replayed, or is given twice."""
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise BadInput(f"{twice[0]} is given twice; give every log once")
     return [open_source(name, reads) for name in names]
@@ -205,7 +205,7 @@ def _guess_format(first: str, label: str) -> str:
         return "vw" if "|" in first and "," not in first.partition("|")[0] else "jsonl"
     try:
         line = parse_json(first, "", 1)
-    except BadInput:  # told with its number where the lines are read
+    except BadInput:  # reported with its number where the lines are read
         return "jsonl"
     if "_label_cost" in line:
         return "dsjson"
@@ -261,7 +261,7 @@ def spool_stdin() -> Path:
 _spools: list[Any] = []
 
 
-def find_input_kind(instance: Any, name: str) -> tuple[str, int]:
+def find_input_kind(instance: object, name: str) -> tuple[str, int]:
     """Return the kind and the size of an input. Raises BadInput if no model reads it."""
     if isinstance(instance, str):
         return "text", 0

@@ -30,7 +30,7 @@ PROGRESS_ROWS = 128  # from one report of progress to the next
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How to read a source; by default, as its format shows.
+    """The options for reading a source; by default, as its format shows.
 
     task: the column that names the task of a row. costs, named_by: for decisions of Vowpal Wabbit,
     the range of their costs and what identifies their actions. limits: of lines and of what is unpacked.
@@ -58,7 +58,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What can be replayed, and what is known about it before it is read.
+    """A source that can be replayed, and the facts that are known before it is read.
 
     header: of our own log (model kind, options, drift, feature epoch); empty for others. input: text,
     vector or table. size: of a vector. count: of examples, None if unknown. numbers: whether its

@@ -78,7 +78,7 @@ def read_decisions(
 
 
 def build_decision(each: TextDecision, named_by: str) -> LoggedDecision:
-    """Raises ValueError with the number of the line."""
+    """Build a decision from its lines. Raises ValueError with the number of the line."""
     names = tuple(name_actions(each.actions, named_by)) if each.actions else each.names
     if not are_distinct(names):
         how = f"cannot be distinguished by their {named_by}" if each.actions else "are not each listed once"
@@ -122,7 +122,7 @@ def read_dsjson(
 
 
 def parse_dsjson(number: int, line: dict[str, Any], named_by: str) -> LoggedDecision:
-    """Raises ValueError, KeyError or TypeError for a line that is no decision."""
+    """Parse a line of dsjson. Raises ValueError, KeyError or TypeError for a line that is no decision."""
     if "_outcomes" in line:
         raise ValueError("it holds several decisions at once (_outcomes), which are not read")
     names, numbers = name_json_actions(number, line, named_by), [str(action) for action in line["a"]]
@@ -155,7 +155,7 @@ def parse_chances(given: Any, count: int) -> tuple[float, ...]:
     return chances
 
 
-def flatten(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def flatten(value: object, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield nested objects and lists as features named by their path. A null is kept as a value."""
     if isinstance(value, dict):
         for key, inner in value.items():

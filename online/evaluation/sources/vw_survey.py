@@ -42,7 +42,7 @@ MAX_NAMES = 1_000  # beyond, tags or features tell one showing of an action from
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What was found in a file.
+    """The findings of a survey of a file.
 
     shape: LABELS, or how decisions are written. named_by: what identifies actions on many lines.
 
@@ -159,7 +159,7 @@ def list_json_actions(number: int, line: dict[str, Any]) -> tuple[TextLine, ...]
     return tuple(describe_json_action(number, action, known) for action in line["a"])
 
 
-def describe_json_action(number: int, action: Any, known: Any) -> TextLine:
+def describe_json_action(number: int, action: object, known: object) -> TextLine:
     """Return an action of dsjson as a line of text. Raises ValueError."""
     if action is None or not str(action).strip():
         raise ValueError(f"it has an empty action in a, {action!r}")
@@ -178,7 +178,7 @@ def describe_json_action(number: int, action: Any, known: Any) -> TextLine:
 
 @dataclass(slots=True)
 class SurveyedChoices:
-    """What was seen so far. names: the different names by each key that still distinguishes all actions."""
+    """The findings so far. names: the different names by each key that still distinguishes all actions."""
 
     low: float = math.inf
     high: float = -math.inf

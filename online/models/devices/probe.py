@@ -37,7 +37,7 @@ class DeviceFigures:
 
 
 class Devices(Protocol):
-    """What a machine has. The CPU is always among them; the others are its accelerators."""
+    """The devices of a machine. The CPU is always among them; the others are its accelerators."""
 
     def list_names(self) -> tuple[str, ...]:
         """Return the names of all devices, the CPU first."""
@@ -75,7 +75,7 @@ class SystemDevices:
         torch.cuda.set_per_process_memory_fraction(fraction, name)
 
     def reserve_memory(self, name: str, bytes: int) -> None:
-        """The allocator keeps what it once took, so that a block which is freed at once stays reserved."""
+        """Reserve memory: the allocator keeps what it once took, so that a block which is freed at once stays reserved."""
         torch.empty(bytes, dtype=torch.uint8, device=name)
 
 

@@ -74,7 +74,7 @@ def finish_work(device: str) -> None:
 
 
 class LearningQuantum:
-    """How many events the learner may take at once, so that a turn lasts about `limit_ms` at most.
+    """The number of events that the learner may take at once, so that a turn lasts about `limit_ms` at most.
 
     The number never decides what is learned: any batches leave the same state.
     """

@@ -52,7 +52,7 @@ class TuningExample:
 
 @dataclass(frozen=True, slots=True)
 class TuningOptions:
-    """How to tune.
+    """The options of tuning.
 
     rank 0: all weights of the last `layers` instead of LoRA. distil: weight of the distillation loss,
     which holds vectors in place.

@@ -121,7 +121,7 @@ def put_into(previous: str, text: str) -> str | None:
     return " ".join([*asked[:place], *named]) + "?"
 
 
-def read_text(instance: Any) -> str | None:
+def read_text(instance: object) -> str | None:
     """Return the text of an instance as it is read: a follow-up together with its member `previous`. None if there is no text.
 
     previous: the question before it, or the questions before it in order.
@@ -136,12 +136,12 @@ def read_last(questions: Sequence[str]) -> str:
     return join(read_last(earlier), last) if earlier and is_follow_up(last) else last
 
 
-def needs_previous(instance: Any) -> bool:
+def needs_previous(instance: object) -> bool:
     """Return whether an instance is a follow-up that comes without the questions before it."""
     return isinstance(instance, str) and is_follow_up(instance)
 
 
-def add_previous(instance: Any, earlier: Sequence[str] = ()) -> Any:
+def add_previous(instance: object, earlier: Sequence[str] = ()) -> Any:
     """Return the instance as it is stored: a follow-up as an object with the question before it, as that was read.
 
     Every other question is stored alone, and so is one after a question that is too long to be read with it.
@@ -156,7 +156,7 @@ def add_previous(instance: Any, earlier: Sequence[str] = ()) -> Any:
     return {"text": text, "previous": previous} if 0 < len(previous) <= MAX_PREVIOUS_CHARS else text
 
 
-def split_instance(instance: Any) -> tuple[str | None, list[str]]:
+def split_instance(instance: object) -> tuple[str | None, list[str]]:
     """Return the text of an instance, and the questions before it that it names."""
     text = instance.get("text") if isinstance(instance, dict) else instance
     previous = instance.get("previous") if isinstance(instance, dict) else None

@@ -14,7 +14,6 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any
 
 from online.models.encoders.text import TEXT_SCALE, TEXT_WIDTH, require_text
 
@@ -50,7 +49,7 @@ class HashedTextEncoder:
     def __init__(self, max_chars: int = 8_000) -> None:
         self.max_chars = max_chars
 
-    def encode(self, instances: Sequence[Any]) -> list[bytes]:
+    def encode(self, instances: Sequence[object]) -> list[bytes]:
         """Return the features of each text. Raises BadInput that names the text."""
         return [hash_text(require_text(each, place, self.max_chars)) for place, each in enumerate(instances)]
 

@@ -36,7 +36,7 @@ REACH = 120  # quanta from the centre of such a band to the end of that range
 
 
 class ColumnRange(NamedTuple):
-    """What a column or a band reads: the numbers from low to high."""
+    """The range of numbers that a column or a band reads, from low to high."""
 
     low: float
     high: float
@@ -260,7 +260,7 @@ class RangeWatch:
         return {"outside": self.outside, "block": self.block, "extents": self.extents, "runs": self.runs, **begins}
 
     def restore(self, memory: dict[str, Any]) -> None:
-        """The inverse of `memory`."""
+        """Adopt what `memory` returned."""
         if not memory:
             return
         self.outside, self.block, self.begins = memory["outside"], memory["block"], memory.get("begins", [])

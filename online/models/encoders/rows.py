@@ -42,7 +42,7 @@ class VectorEncoder:
         self.epoch = f"vector-{size}"
         self._packing = struct.Struct(f"={size}d")
 
-    def encode(self, instances: Sequence[Any]) -> list[bytes]:
+    def encode(self, instances: Sequence[object]) -> list[bytes]:
         """Return the vectors as float64 bytes. Raises BadInput that names the instance."""
         together = self._encode_together(instances) if len(instances) > 1 else None
         return together or [self._vector(instance, place) for place, instance in enumerate(instances)]
@@ -72,7 +72,7 @@ class VectorEncoder:
         pack = self._packing.pack
         return [pack(*row) for row in rows]
 
-    def _vector(self, instance: Any, place: int) -> bytes:
+    def _vector(self, instance: object, place: int) -> bytes:
         if not isinstance(instance, list):
             raise ValueError(f"instance {place} must be a list of {self.size} numbers, not {format_value(instance)}")
         if self.size and len(instance) != self.size:
@@ -100,11 +100,11 @@ class TableEncoder:
     epoch = "table"
     is_slow = False
 
-    def encode(self, instances: Sequence[Any]) -> list[bytes]:
+    def encode(self, instances: Sequence[object]) -> list[bytes]:
         """Return the rows as canonical JSON. Raises BadInput that names the instance."""
         return [self._row(instance, place) for place, instance in enumerate(instances)]
 
-    def _row(self, instance: Any, place: int) -> bytes:
+    def _row(self, instance: object, place: int) -> bytes:
         if isinstance(instance, list):
             instance = {str(at): value for at, value in enumerate(instance)}
         if not isinstance(instance, dict):
@@ -112,7 +112,7 @@ class TableEncoder:
         row = {str(name): self._value(value, place, name) for name, value in instance.items() if value is not None}
         return TO_JSON(row).encode()
 
-    def _value(self, value: Any, place: int, name: Any) -> Value:
+    def _value(self, value: object, place: int, name: object) -> Value:
         if isinstance(value, bool):
             return str(value)
         if isinstance(value, str) and len(value) <= 1_000:

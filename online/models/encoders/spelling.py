@@ -3,7 +3,7 @@
     text --words that are not in the list--> near words of the list --cheapest edits, most frequent--> text
 
 A sentence encoder cuts a misspelt word into pieces that mean nothing. The list is fixed (its sha256 is part of the
-encoder's epoch), so a text is corrected in the same way everywhere and for ever. Left alone are words of the list,
+encoder's epoch), so a text is corrected in the same way everywhere and always. Left alone are words of the list,
 names (capitals inside a sentence, abbreviations), compounds of two words of the list, addresses, and texts that are
 not English: those with letters beyond a to z, or with few words of the list.
 

@@ -142,7 +142,7 @@ class TextEncoder:
         self._kept = FeatureCache(cache, self.epoch) if keeps else None
         self._lock = threading.Lock()
 
-    def encode(self, instances: Sequence[Any]) -> list[bytes]:
+    def encode(self, instances: Sequence[object]) -> list[bytes]:
         """Return the features of each text, from the cache where it has them. Raises BadInput that names the text."""
         texts = [self._text(instance, place) for place, instance in enumerate(instances)]
         features = self._find(texts)
@@ -153,7 +153,7 @@ class TextEncoder:
             features |= added
         return [features[text] for text in texts]
 
-    def _text(self, instance: Any, place: int) -> str:
+    def _text(self, instance: object, place: int) -> str:
         read = read_text if self.language else extract_text
         words = " ".join(require_text(instance, place, self.max_chars, read).split())
         return SPELLING.correct(words) if self.language else words
@@ -199,18 +199,18 @@ class TextEncoder:
         return [row.tobytes() for row in quantise(vectors_BW)]
 
 
-def with_encoder(options: Mapping[str, Any], encoder: str) -> dict[str, Any]:
+def with_encoder(options: Mapping[str, object], encoder: str) -> dict[str, Any]:
     """Return a model's options with the name of its tuned encoder; "" stands for the shipped one."""
     return {**options, "encoder": encoder} if encoder else dict(options)
 
 
-def extract_text(instance: Any) -> str | None:
+def extract_text(instance: object) -> str | None:
     """Return the text of an instance, or of its member "text"; None if there is none."""
     text = instance.get("text") if isinstance(instance, dict) else instance
     return text if isinstance(text, str) and text.strip() else None
 
 
-def require_text(instance: Any, place: int, max_chars: int, read: Callable[[Any], str | None] = extract_text) -> str:
+def require_text(instance: object, place: int, max_chars: int, read: Callable[[Any], str | None] = extract_text) -> str:
     """Return the text of the instance at a place of a request. Raises ValueError if there is none, TextTooLong."""
     text = read(instance)
     if text is None:

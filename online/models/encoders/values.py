@@ -3,13 +3,12 @@
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 Value = float | str
 Row = Mapping[str, Value]
 
 
-def format_value(value: Any) -> str:
+def format_value(value: object) -> str:
     """Return a value as text of at most 60 characters, for an error message."""
     text = json.dumps(value, default=str) if not isinstance(value, (dict, list)) else f"a {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}..."

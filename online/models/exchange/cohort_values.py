@@ -74,7 +74,7 @@ def count_file_bytes(layout: SumLayout) -> int:
 
 
 def whole_bytes(bits: int) -> int:
-    """Of the narrowest integers that have so many bits."""
+    """Return the bytes of the narrowest integers that have so many bits."""
     return next(size for size in (1, 2, 4, 8) if bits <= 8 * size)
 
 

@@ -45,7 +45,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class DeltaHeader:
-    """What a delta says of its two files.
+    """The header of a delta, about its two files.
 
     layout: type and shape of each tensor of the new file. changed, removed: entries of the metadata; those of a file of
     sums are the entries of its JSON object.
@@ -63,7 +63,7 @@ class StoredTensors(Stored):
     """The tensors of a safetensors file on the disk, each read when it is asked for."""
 
     def __init__(self, path: Path) -> None:
-        """Raises FileNotFoundError, and ValueError for another file."""
+        """Open the file. Raises FileNotFoundError, and ValueError for another file."""
         try:
             self._file = cast(Any, safe_open(path, "numpy"))
         except SafetensorError as error:
@@ -95,7 +95,7 @@ class TensorFile:
 
     @classmethod
     def parse(cls, data: bytes) -> "TensorFile":
-        """Raises ValueError."""
+        """Parse the bytes of a file. Raises ValueError."""
         try:
             tensors = load(data)
         except (SafetensorError, KeyError) as error:
@@ -165,7 +165,7 @@ def apply_delta(old: bytes, delta: bytes) -> bytes:
 
 
 def read_delta_header(delta: bytes) -> DeltaHeader:
-    """Raises ValueError."""
+    """Return the header of a delta. Raises ValueError."""
     text = read_texts(delta).get(DELTA_KEY)
     if text is None:
         raise ValueError(f"the safetensors file has no metadata {DELTA_KEY!r}")
@@ -201,7 +201,7 @@ def read_dtype(name: str) -> np.dtype[Any]:
 
 
 def read_shape(lengths: Sequence[int]) -> tuple[int, ...]:
-    """Raises ValueError for a negative length, which would lessen the size of all tensors together."""
+    """Return a shape. Raises ValueError for a negative length, which would lessen the size of all tensors together."""
     if any(length < 0 for length in lengths):
         raise ValueError(f"the shape {list(lengths)} has a negative length")
     return tuple(lengths)

@@ -46,13 +46,13 @@ DTYPES = {"I8": "<i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}  # of safetenso
 
 @dataclass(frozen=True, slots=True)
 class SumsFile:
-    """What a file of sums holds. meta: what its writer added to the classes, such as the mapping of inputs to features."""
+    """The contents of a file of sums. meta: the writer's additions to the classes, such as the mapping of inputs to features."""
 
     statistics: ExactStatistics
     meta: Mapping[str, Any]
 
 
-def write_sums(statistics: ExactStatistics, meta: Mapping[str, Any]) -> bytes:
+def write_sums(statistics: ExactStatistics, meta: Mapping[str, object]) -> bytes:
     """Return the file of sums. meta: JSON values; `format` and `classes` are added to it."""
     tensors = {
         "counts": statistics.counts,
@@ -123,7 +123,7 @@ def read_metadata(data: bytes) -> dict[str, Any]:
     return meta
 
 
-def write_metadata(meta: Mapping[str, Any]) -> dict[str, str]:
+def write_metadata(meta: Mapping[str, object]) -> dict[str, str]:
     """Return the metadata of a safetensors file of sums."""
     return {METADATA_KEY: json.dumps(meta, separators=(",", ":"), sort_keys=True)}
 

@@ -60,7 +60,7 @@ THUMBS_GAIN = 40.0  # score units of LDA per unit of thumbs
 
 @dataclass(frozen=True, slots=True)
 class ReplyChooser:
-    """What prediction needs. weights: of the sums. described_RD: the features of the replies' texts.
+    """The published state that prediction needs. weights: of the sums. described_RD: the features of the replies' texts.
 
     texts_RD: the same as rows of length 1. centres_RD: int8, where the questions of each reply lie (likeness.py).
 

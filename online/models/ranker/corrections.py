@@ -55,7 +55,7 @@ class Redirection(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Supersessions:
-    """What the corrections of scope reply took over and left, in the order of their offsets.
+    """The questions that corrections of scope reply took over and left, in the order of their offsets.
 
     members, keepers: places of exemplars; each correction's are behind one another, and begin at starts_K. A keeper may
     be the place behind the last exemplar, which means none. text_KD: the old reply's text where the reply keeps it.

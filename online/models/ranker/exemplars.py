@@ -265,7 +265,7 @@ class Neighbor:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceExplanation:
-    """Why a reply was chosen. settled: the reply that the latest verdict on this question asks for."""
+    """The explanation of a choice. settled: the reply that the latest verdict on this question asks for."""
 
     settled: str | None
     breakdowns: list[ScoreBreakdown]

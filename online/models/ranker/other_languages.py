@@ -9,7 +9,6 @@ this question or of one like it.
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from online.models.contract import Answer, Options
 from online.models.encoders.follow_ups import read_text
@@ -19,7 +18,7 @@ from online.models.kinds import encoder_options
 CERTAIN = 0.95  # chance: on the questions for tuning, other languages reached 0.82
 
 
-def find_other_languages(kind: str, options: Options, instances: Sequence[Any]) -> list[bool]:
+def find_other_languages(kind: str, options: Options, instances: Sequence[object]) -> list[bool]:
     """Return whether each instance is in another language than the model's; no list for a model that does not chat in one."""
     if not encoder_options(kind, options)["language"]:
         return []

@@ -68,7 +68,7 @@ class MemoryComparison:
 
 
 class Adaptation:
-    """What a model relies on instead of all sums, and the comparison that decides it.
+    """The memory that a model uses instead of all sums, and the comparison that decides it.
 
     recent: the sums of the examples since the offset `since`, if these are served. all_since: the offset after which
     their negative examples count, because older ones are not held as rows. translation: what the classes of earlier

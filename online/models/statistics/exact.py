@@ -157,7 +157,7 @@ class ExactStatistics:
     def _add_by_class_on_device(
         self, x_BD: NDArray[np.int8], classes_B: NDArray[np.intp], side: int, times: int
     ) -> None:
-        """The same where there is an accelerator: one core would take seconds for a million rows of 384."""
+        """Add by class on an accelerator: one core would take seconds for a million rows of 384."""
         try:
             total = np.zeros_like(self.sums[side])
             for start in range(0, len(x_BD), INT32_ROWS):

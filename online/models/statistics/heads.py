@@ -38,7 +38,7 @@ ONE = 127  # the constant feature, which gives a ridge head an intercept
 
 @dataclass(frozen=True, slots=True)
 class HeadDecision:
-    """What held-out feedback decided, and the number of examples at that time."""
+    """The decision by held-out feedback, and the number of examples at that time."""
 
     head: str
     temperature: float

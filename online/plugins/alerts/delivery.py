@@ -1,4 +1,4 @@
-"""Delivers alerts to one endpoint: one after the other, again after a failure, later each time, and not for ever.
+"""Delivers alerts to one endpoint: one after the other, again after a failure, later each time, for a limited time.
 
 due --claim--> send --accepted--> delivered
  ^               +---failed----> due again after 5 s, 20 s, 80 s ... --after the last attempt--> given up

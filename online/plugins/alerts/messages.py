@@ -46,7 +46,7 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """How one request ended. status: None without an answer. error: None if it was accepted. answer: its beginning."""
+    """The result of one request. status: None without an answer. error: None if it was accepted. answer: its beginning."""
 
     status: int | None
     error: str | None

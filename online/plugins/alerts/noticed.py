@@ -15,7 +15,7 @@ NOTE_FIRST = text(
 
 
 class AlertStateRow(SQLModel, table=True):
-    """What was last noticed. model: "" for the service itself. alerted_at: of the newest alert; "" for none."""
+    """The state that was last noticed. model: "" for the service itself. alerted_at: of the newest alert; "" for none."""
 
     __tablename__ = "alert_state"
 

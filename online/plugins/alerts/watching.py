@@ -40,7 +40,7 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What is observed. learner: its state; "external" where another server runs it."""
+    """The sources of observations. learner: its state; "external" where another server runs it."""
 
     models: Mapping[str, ModelRuntime]
     learner: Callable[[], LearnerState]
@@ -48,7 +48,7 @@ class Sources:
     host: str = field(default_factory=socket.gethostname)
 
     async def observe(self) -> AsyncIterator[Observation]:
-        """Raises Unavailable."""
+        """Yield the present observations. Raises Unavailable."""
         learner = self.learner()
         for name, model in self.models.items():
             health = await model.parts.find(ModelMonitoring).assess(learner)

@@ -16,7 +16,6 @@ import hmac
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -41,7 +40,7 @@ THUMB = "user-feedback"
 
 @dataclass(frozen=True, slots=True)
 class SavedScore:
-    """What became of one of several scores: its outcome, or the error that it was refused with. id: "" where it has none."""
+    """The result for one of several scores: its outcome, or the error that it was refused with. id: "" for a score without one."""
 
     id: str
     outcome: Outcome | None = None
@@ -64,15 +63,15 @@ class Langfuse:
         self._expected = b"Basic " + base64.b64encode(f"{public_key}:{secret_key}".encode())
 
     def check(self, authorization: str) -> None:
-        """Raises Unauthorized for other keys than the configured ones."""
+        """Raise Unauthorized for other keys than the configured ones."""
         if not hmac.compare_digest(authorization.encode(), self._expected):
             raise Unauthorized("the keys are not langfuse_public_key and langfuse_secret_key of this service")
 
-    async def save_all(self, documents: Sequence[Any]) -> list[SavedScore]:
+    async def save_all(self, documents: Sequence[object]) -> list[SavedScore]:
         """Save several scores. Raises what concerns all of them, such as Unavailable: then the client sends them again."""
         return [await self._save_document(place, document) for place, document in enumerate(documents)]
 
-    async def _save_document(self, place: int, document: Any) -> SavedScore:
+    async def _save_document(self, place: int, document: object) -> SavedScore:
         try:
             score = LangfuseScore.model_validate(document)
             return SavedScore(score_id(score), outcome=await self.save(score))
@@ -100,7 +99,7 @@ class Langfuse:
         return await self.slots.mirror(feedback, slot_key(id), item)
 
     async def delete(self, id: str) -> Outcome:
-        """Raises NotFound for a score that was never saved."""
+        """Retract the feedback of a score. Raises NotFound for a score that was never saved."""
         row: ExternalFeedbackRow | None = await asyncio.to_thread(
             self.store.read, lambda connection: load_external_feedback(connection, SOURCE, id)
         )

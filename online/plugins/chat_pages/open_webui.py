@@ -232,7 +232,7 @@ class OpenWebui:
 
 
 def parse_response(kind: TypeAdapter[T], response: httpx.Response) -> T:
-    """Raises Unavailable for an answer that Open WebUI does not give."""
+    """Parse an answer of Open WebUI. Raises Unavailable for an answer that Open WebUI does not give."""
     try:
         if response.status_code == 404:
             raise ValueError

@@ -91,7 +91,7 @@ async def follow_event(open_webui: OpenWebui, event: str, id: str) -> str:
 
 
 async def get_langfuse(request: Request) -> Langfuse:
-    """Raises NotFound where it is not configured, and Unauthorized."""
+    """Return the emulation of Langfuse, for a request with its keys. Raises NotFound where it is not configured, and Unauthorized."""
     langfuse = pages_of(request).langfuse
     if langfuse is None:
         raise NotFound(
@@ -118,7 +118,7 @@ async def save_score(request: Request, runtime: RuntimeDep, langfuse: LangfuseDe
 
 
 def parse_list(body: bytes, settings: Settings) -> list[Any]:
-    """Raises BadInput and TooLarge."""
+    """Parse a list of documents. Raises BadInput and TooLarge."""
     try:
         scores: list[Any] = from_json(body)
     except ValueError as error:
@@ -127,7 +127,7 @@ def parse_list(body: bytes, settings: Settings) -> list[Any]:
 
 
 def check_count(scores: list[Any], settings: Settings) -> list[Any]:
-    """Raises TooLarge."""
+    """Return a list that is not too long. Raises TooLarge."""
     if len(scores) > settings.max_instances:
         raise TooLarge(f"{len(scores)} scores; at most {settings.max_instances} in one request (max_instances)")
     return scores

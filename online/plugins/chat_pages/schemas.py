@@ -51,7 +51,7 @@ class ScoreEvents(Wire):
 
 
 class IntegrationAnswer(Wire):
-    """What became of the feedback.
+    """The outcome of the feedback.
 
     waiting: it will be looked up again later. ignored: it is not about a prediction of this service.
     """

@@ -165,7 +165,7 @@ def adopt(workspace: Workspace, model: ModelSettings, tuned: Path | None, tick: 
 
 
 def check_texts_are_kept(workspace: Workspace, model: ModelSettings) -> None:
-    """Raises SetupError where the contents of events expire, or have expired."""
+    """Raise SetupError where the contents of events expire, or have expired."""
     expiry = workspace.store.read(lambda connection: load_expiry(connection, model.name))
     if expiry.closed_until or workspace.settings.event_retention_days is not None:
         raise SetupError(
@@ -175,7 +175,7 @@ def check_texts_are_kept(workspace: Workspace, model: ModelSettings) -> None:
 
 
 def check_nothing_was_loaded(workspace: Workspace, model: ModelSettings) -> None:
-    """Raises SetupError where the model began with files, whose texts are not kept."""
+    """Raise SetupError where the model began with files, whose texts are not kept."""
     if workspace.snapshots(model.name).has_base:
         raise SetupError(
             f"{model.name} began with files (`online load`), whose texts are not kept, so that another encoder would lose them: "

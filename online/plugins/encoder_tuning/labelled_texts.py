@@ -41,7 +41,7 @@ def read_rows(source: Source, bad: BadLines) -> Iterator[tuple[int, Any, str]]:
         yield from zip(block.numbers, block.instances, block.labels, strict=True)
 
 
-def find_text(instance: Any, profile: TableProfile) -> str:
+def find_text(instance: object, profile: TableProfile) -> str:
     """Return the text that a model reads of a row, with single spaces; "" if it has none."""
     read = instance if profile.is_plain else create_treatment(profile)(instance)
     return " ".join((read_text(read) or "").split())

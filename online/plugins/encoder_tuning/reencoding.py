@@ -109,7 +109,7 @@ class Reencoding:
                 self.connection.execute(insert(table), rows)
 
     def _encode_text(self, text: object, source: str) -> bytes:
-        """Raises SetupError for an input that is not a text."""
+        """Encode the text of an input. Raises SetupError for an input that is not a text."""
         try:
             return self.encoder.encode([text])[0]
         except ValueError as error:

@@ -38,7 +38,7 @@ FEEDBACK_KINDS = ("label", "correction", "reward")  # kinds of events that rate 
 
 @dataclass(frozen=True, slots=True)
 class EncoderComparison:
-    """How the two encoders compare on the judged questions.
+    """The comparison of two encoders on the judged questions.
 
     before, after: questions answered right with the encoder in use, and with the tuned one. gained,
     lost: questions answered right only with the tuned one, and only with the one in use.

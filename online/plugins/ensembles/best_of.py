@@ -370,7 +370,7 @@ class BestOf:
     # state
 
     def facts(self) -> Mapping[str, float]:
-        """Of each contender its prequential accuracy in percent, in all and lately, its fading loss, and whether it is served.
+        """Return of each contender its prequential accuracy in percent, in all and lately, its fading loss, and whether it is served.
 
         Of each member also what share of the vote it has in percent, and whether it rests.
         """

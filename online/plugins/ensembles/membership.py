@@ -35,7 +35,7 @@ def create_member(who: str, own: Any, shared: Options, device: str) -> Model:
     return model.model if isinstance(model, RetirableModel) else model
 
 
-def check_untrusted_member(own: Any) -> None:
+def check_untrusted_member(own: object) -> None:
     """Raise ValueError for a member with which its sender could choose code to run."""
     if not isinstance(own, Mapping):
         raise ValueError("a member of an ensemble must be a table")

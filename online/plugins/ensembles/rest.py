@@ -85,7 +85,7 @@ class MemberSchedule:
         return {"scored": self.scored, "resting": sorted(self.resting), "doubts": doubts}
 
     def restore(self, table: Mapping[str, Any]) -> None:
-        """The inverse of `table`."""
+        """Adopt what `table` returned."""
         self.scored, self.resting = table["scored"], frozenset(table["resting"])
         self.doubts = {name: Bets(table["doubts"][name]) for name in self.names}
 

@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 class VoteMemory(NamedTuple):
-    """How long losses are remembered, and how fast weights follow them: exp(-eagerness * loss).
+    """The length of the memory of losses, and how fast weights follow them: exp(-eagerness * loss).
 
     fading: share of the loss kept per scored example. errors: whether an error adds 1 to the Brier score.
     """
@@ -126,7 +126,7 @@ def brier_score(answer: Answer, label: str) -> float:
 
 
 class MemoryChoice:
-    """Which memory's vote is served. errors: the fading number of errors of each memory's vote."""
+    """The choice of the memory whose vote is served. errors: the fading number of errors of each memory's vote."""
 
     def __init__(self) -> None:
         self.errors = [0.0] * len(MEMORIES)

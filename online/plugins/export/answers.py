@@ -35,7 +35,7 @@ class AnswerGraph:
 
 @dataclass(frozen=True, slots=True)
 class Abstention:
-    """When a model abstains. below: the least confidence. best: value [B, 1] of the highest score.
+    """The condition under which a model abstains. below: the least confidence. best: value [B, 1] of the highest score.
 
     spread: the temperature under which the familiarity of an input is its evidence; None if it is the highest score.
     """

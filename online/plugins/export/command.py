@@ -34,7 +34,7 @@ STAYS_FLOAT = "  (float32 throughout: no matrix is large enough for int8, or all
 
 @dataclass(frozen=True, slots=True)
 class ExportOutcome:
-    """What became of one format. exported: None where `reason` says why it could not be written."""
+    """The result of one format. exported: None where `reason` says why it could not be written."""
 
     format: str
     exported: "ExportedModel | None"
@@ -147,7 +147,7 @@ def pick_folder(out: Path | None, spec: ModelSettings, version: int, format: str
 
 
 def check_folder(folder: Path) -> None:
-    """Raises SetupError for a folder that holds anything."""
+    """Raise SetupError for a folder that holds anything."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise SetupError(f"{folder} exists and is not an empty folder; name a new one with --out")
 

@@ -52,7 +52,7 @@ class VersionFile:
 
 
 def tag_delta(old: VersionFile, new: VersionFile, encoding: str) -> str:
-    """Raises TooLarge for files between which no delta is computed."""
+    """Return the tag of a delta. Raises TooLarge for files between which no delta is computed."""
     for file in (old, new):
         if file.size_bytes > MAX_FILE_BYTES:
             raise TooLarge(

@@ -54,7 +54,7 @@ class ExportedModel:
 
 
 def check_kind(kind: str, options: Options) -> None:
-    """Raises CannotExport if neither the kind nor that of its challenger can be exported."""
+    """Raise CannotExport if neither the kind nor that of its challenger can be exported."""
     if not any(find_builder(spec) for spec in kinds_of(kind, options)):
         refuse_kind(spec_of(kind))
 
@@ -65,7 +65,7 @@ def refuse_kind(spec: KindSpec) -> None:
 
 
 def export(version: RestoredVersion, form: ExportFormat) -> ExportedModel:
-    """Raises CannotExport that says why this version cannot be written in this format."""
+    """Export the version. Raises CannotExport that says why this version cannot be written in this format."""
     spec, model, retired = unwrap(version)
     reads = input_options(version.subject.kind, version.options)["input"]
     if reads == "text" and encoder_options(version.subject.kind, version.options)["text_features"] == HASHED:

@@ -37,7 +37,7 @@ class ServedModel:
     model: Model
     encode: Callable[[Sequence[Any]], list[bytes]]
 
-    def answer(self, instances: Sequence[Any]) -> list[Answer]:
+    def answer(self, instances: Sequence[object]) -> list[Answer]:
         """Answer instances with the served model."""
         return self.model.predict(self.encode(instances))
 
@@ -67,7 +67,7 @@ def measure(
     return ExportAccuracy(len(golden), max(differences), float(np.mean(equal)), len(known), *accuracies)
 
 
-def ask(graph: AnswerGraph, run: Runner, instances: Sequence[Any]) -> list[dict[str, Any]]:
+def ask(graph: AnswerGraph, run: Runner, instances: Sequence[object]) -> list[dict[str, Any]]:
     """Return the outputs for each instance, by name."""
     found = list[dict[str, Any]]()
     for inputs in graph.inputs.encode(instances):
@@ -78,13 +78,13 @@ def ask(graph: AnswerGraph, run: Runner, instances: Sequence[Any]) -> list[dict[
     return found
 
 
-def ask_alone(graph: AnswerGraph, run: Runner, instances: Sequence[Any]) -> list[dict[str, Any]]:
+def ask_alone(graph: AnswerGraph, run: Runner, instances: Sequence[object]) -> list[dict[str, Any]]:
     """Return the outputs for each instance, answered in a call of its own."""
     answers = [run(row) for row in split_rows(graph.inputs.encode(instances))]
     return [{name: values[0] for name, values in outputs.items()} for outputs in answers]
 
 
-def ask_together(graph: AnswerGraph, run: Runner, instances: Sequence[Any]) -> list[dict[str, Any]]:
+def ask_together(graph: AnswerGraph, run: Runner, instances: Sequence[object]) -> list[dict[str, Any]]:
     """Return the outputs for each instance, answered in one call with all others of the same shape: texts of as many tokens."""
     rows = split_rows(graph.inputs.encode(instances))
     groups: dict[tuple[tuple[int, ...], ...], list[int]] = {}

@@ -44,7 +44,7 @@ class ExportGraphBuilder(minilm.GraphBuilder):
         self.wide = wide
         self.exact_nodes: list[str] = []
 
-    def constant(self, name: str, values: Any, dtype: str) -> str:
+    def constant(self, name: str, values: object, dtype: str) -> str:
         """Return a named constant. Two different ones must not have the same name."""
         array = np.array(values, dtype, order="C")
         assert name not in self.constants or np.array_equal(self.constants[name], array), name
@@ -68,7 +68,7 @@ class ExportGraphBuilder(minilm.GraphBuilder):
         """Append a cast to the type of numbers that must not lose digits."""
         return self.cast(x, self.wide)
 
-    def multiply(self, x: str, name: str, weights: Any, dtype: str = "float32") -> str:
+    def multiply(self, x: str, name: str, weights: object, dtype: str = "float32") -> str:
         """x [B, D] @ weights [D, M]. Only products in float32 may be replaced by int8."""
         return self.op("MatMul", x, self.constant(name, weights, dtype))
 

@@ -40,7 +40,7 @@ LARGEST_EXPONENT = {"float64": 1022, "float32": 126}  # of a power of two that t
 
 @dataclass(frozen=True, slots=True)
 class NumberScale:
-    """Where the values of a number lie: most of them within `spread` of `centre`."""
+    """The scale of a number: most of its values lie within `spread` of `centre`."""
 
     name: str
     centre: float
@@ -49,7 +49,7 @@ class NumberScale:
 
 @dataclass(frozen=True)
 class InputSchema:
-    """What an exported graph reads. numbers: the columns of the input `numbers`, in order. categories: those of `categories`.
+    """The inputs of an exported graph. numbers: the columns of the input `numbers`, in order. categories: those of `categories`.
 
     overflow: whether names that are in neither share the categories "overflow-K=", with K = crc32(name) mod 16.
     """
@@ -76,7 +76,7 @@ class InputSchema:
     def _tokenizer(self) -> Any:
         return minilm.tokenizer()
 
-    def _encode_vectors(self, instances: Sequence[Any]) -> dict[str, NDArray[Any]]:
+    def _encode_vectors(self, instances: Sequence[object]) -> dict[str, NDArray[Any]]:
         return {NUMBERS: np.array(instances, np.float64).reshape(len(instances), -1)}
 
     def _encode_rows(self, rows: Sequence[Mapping[str, Value | bool | None]]) -> dict[str, NDArray[Any]]:
@@ -179,7 +179,7 @@ def quantise_numbers(
 
 
 def check_scales(columns: Sequence[Column], wide: str) -> None:
-    """Raises CannotExport for a scale that numbers of this type cannot be multiplied by."""
+    """Raise CannotExport for a scale that numbers of this type cannot be multiplied by."""
     if max(abs(column.exponent) for column in columns) > LARGEST_EXPONENT[wide]:
         raise CannotExport(f"the scale of a number does not fit into {wide}")
 

@@ -29,7 +29,7 @@ LARGEST_CENTRE = 2**53 - 1  # the largest integer that every reader of JSON keep
 
 @dataclass(frozen=True, slots=True)
 class LearnerFacts:
-    """Which model and version a file is of. learned_until: the offset of the last event in it."""
+    """The model and the version of a file. learned_until: the offset of the last event in it."""
 
     model: str = ""
     version: str = ""
@@ -133,7 +133,7 @@ def read_columns(file: SumsFile, options: Options) -> Sequence[list[Any]]:
     return columns
 
 
-def is_column(entry: Any, name: str) -> bool:
+def is_column(entry: object, name: str) -> bool:
     """Return whether an entry describes a usable column of this name."""
     if not isinstance(entry, list) or len(entry) != 4 or entry[0] != name or entry[1] is not True:
         return False

@@ -15,7 +15,7 @@ METADATA_KEY = "online"
 
 @dataclass(frozen=True, slots=True)
 class ExportSubject:
-    """Which version of which model is exported. state_sha256: of what was learned; weights_sha256: of the served files."""
+    """The exported version of a model. state_sha256: of the learned state; weights_sha256: of the served files."""
 
     model: str
     version: int
@@ -28,7 +28,7 @@ class ExportSubject:
 
 @dataclass(frozen=True, slots=True)
 class ExportAccuracy:
-    """How an exported file answers the golden inputs, one by one and together, compared with the served model.
+    """The agreement of an exported file with the served model on the golden inputs, one by one and together.
 
     largest_difference: of a class's probability; of numbers, as a share of the largest served one. How large it is in each format is
     measured in docs/how-to/export-a-model.md. agreement_ratio: share of inputs with the same choice in both ways. labelled_count, served_accuracy, accuracy:
@@ -45,7 +45,7 @@ class ExportAccuracy:
 
 @dataclass(frozen=True, slots=True)
 class ExportDescription:
-    """What is written into an exported file as well. It follows from the version alone, so that the same one gives the same bytes.
+    """The description that is written into an exported file as well. It follows from the version alone, so that the same one gives the same bytes.
 
     classes: what the columns of `chances` mean, in order; empty for numbers. numbers, categories: the columns of those inputs.
     shares_overflow: whether other names share the categories "overflow-K=", K = crc32(name) mod 16. preprocessing: what is left to

@@ -17,7 +17,7 @@ class TensorDetails(Wire):
 
 
 class ExportManifest(Wire):
-    """What an exported file is, what it reads, what it answers, and how near that is to the served answer."""
+    """The manifest of an exported file: its inputs, its outputs, and how near they are to the served answers."""
 
     manifest_format: int
     model: str

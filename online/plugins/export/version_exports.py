@@ -25,7 +25,7 @@ class VersionExports:
     turns: Turns = field(default_factory=partial(Turns, "exports"))
 
     async def find(self, version: int, form: ExportFormat) -> KeptExport:
-        """Raises NotFound, CorruptSnapshot, Conflict, CannotExport, Overloaded or InsufficientStorage."""
+        """Return the object of a class. Raises NotFound, CorruptSnapshot, Conflict, CannotExport, Overloaded or InsufficientStorage."""
         check_kind(self.loader.kind, self.loader.config.options)
         kept = await asyncio.to_thread(self._find_kept, version, form)
         if kept is not None:

@@ -74,7 +74,7 @@ class FeedbackService:
 
 
 def parse_item(item: pb.Item, max_depth: int) -> FeedbackItem:
-    """Raises ValidationError or TooLarge."""
+    """Parse an item of feedback. Raises ValidationError or TooLarge."""
     fields: dict[str, Any] = {name: getattr(item, name) for name in TEXT_FIELDS if getattr(item, name)}
     subject, signal = item.WhichOneof("about"), item.WhichOneof("said")
     if subject is not None:

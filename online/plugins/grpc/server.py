@@ -78,7 +78,7 @@ class GrpcServer(ServicePart):
         self.stopping = asyncio.Event()
 
     async def start(self) -> None:
-        """Raises SetupError where the port is not free."""
+        """Raise SetupError where the port is not free."""
         settings = self.runtime.settings
         server = grpc.aio.server(options=self._options(), maximum_concurrent_rpcs=settings.grpc_max_calls)
         services = create_services(self.runtime)
@@ -99,7 +99,7 @@ class GrpcServer(ServicePart):
         log_event(log, "listening", address=f"{host}:{self.port}")
 
     def _add_port(self, server: grpc.aio.Server, address: str) -> int:
-        """Raises RuntimeError where the port is not free."""
+        """Add the port of the server. Raises RuntimeError where the port is not free."""
         certificate, key = self.runtime.settings.tls_certificate, self.runtime.settings.tls_key
         if certificate is None or key is None:
             return server.add_insecure_port(address)

@@ -62,7 +62,7 @@ Pin = Callable[[str, str], Manifest]
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """What decides every byte of the results, together with the content of the input.
+    """The specification of a job, which decides every byte of the results together with the content of the input.
 
     version: a number or a label. key: a field of the input that is written instead of the instance
     and is not part of it; "" for none.
@@ -189,7 +189,7 @@ class BatchJob:
             raise Conflict("the job.json of this folder is damaged; choose another folder") from None
         return record
 
-    def _write_record(self, record: Mapping[str, Any]) -> None:
+    def _write_record(self, record: Mapping[str, object]) -> None:
         with reporting_disk_errors():
             replace_durably(self.spec.output / "job.json", json.dumps(record, indent=1).encode())
 
@@ -246,7 +246,7 @@ class BatchJob:
             file = self._files[name] = open(path, "ab")
             file.truncate(size)
 
-    def write(self, batch: RowBatch, predictions: Sequence[Any]) -> None:
+    def write(self, batch: RowBatch, predictions: Sequence[object]) -> None:
         """Write a batch. predictions: of the rows without a cause.
 
         Raises BadInput if more rows than max_bad_ratio allows cannot be answered.
@@ -263,7 +263,7 @@ class BatchJob:
         if time.monotonic() - self._committed_at > DURABLE_EVERY_S:
             self.commit()
 
-    def _write_result(self, row: BatchRow, prediction: Any) -> None:
+    def _write_result(self, row: BatchRow, prediction: object) -> None:
         shard = self.names[bisect_right(self._shard_starts, self.counts.done) - 1]
         identity = {"key": row.key} if self.spec.key else {"instance": row.instance}
         self._append(shard, {**identity, "prediction": prediction})
@@ -275,7 +275,7 @@ class BatchJob:
             self._causes.append(f"line {row.line}: {cause}")
         self.counts.errors += 1
 
-    def _append(self, name: str, line: Mapping[str, Any]) -> None:
+    def _append(self, name: str, line: Mapping[str, object]) -> None:
         self._files[name].write(orjson.dumps(line, default=str) + b"\n")
 
     def _check_errors(self) -> None:

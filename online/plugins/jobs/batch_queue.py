@@ -90,7 +90,7 @@ class YieldingEncoder:
         self.epoch, self.is_slow = encoder.epoch, encoder.is_slow
         self._encoder, self._loads = encoder, loads
 
-    def encode(self, instances: Sequence[Any]) -> list[bytes]:
+    def encode(self, instances: Sequence[object]) -> list[bytes]:
         """Encode when no interactive request waits, or after a short time."""
         for load in self._loads:
             load.gone.wait(MAX_YIELD_S)
@@ -118,7 +118,7 @@ class BatchQueue(ServicePart):
         return [self._with_progress(job) for job in self.records.list_jobs() if job.model == model]
 
     def load(self, model: str, id: str) -> JobStatus:
-        """Raises NotFound."""
+        """Return what is stored under an id. Raises NotFound."""
         return self._with_progress(self.records.load(model, id))
 
     def _with_progress(self, job: JobStatus) -> JobStatus:
@@ -332,7 +332,7 @@ class BatchQueue(ServicePart):
 
 
 def resolve_path(settings: Settings, path: str) -> Path:
-    """The absolute path of a file of a job; a relative one is in the first folder.
+    """Return the absolute path of a file of a job; a relative one is in the first folder.
 
     Raises Forbidden for a path outside all of them.
     """

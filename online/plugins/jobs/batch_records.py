@@ -23,7 +23,7 @@ class JobRecords:
         return sorted((each for each in records if each is not None), key=lambda each: each.created_at, reverse=True)
 
     def load(self, model: str, id: str) -> JobStatus:
-        """Raises NotFound."""
+        """Return what is stored under an id. Raises NotFound."""
         record = self.read(id) if ID.fullmatch(id) else None
         if record is None or record.model != model:
             raise NotFound(f"{model} has no job {id[:40]!r}; of ended jobs the newest {MAX_ENDED} are kept")
@@ -37,7 +37,7 @@ class JobRecords:
             return None  # deleted meanwhile
 
     def save(self, job: JobStatus) -> None:
-        """Raises Unavailable if the record cannot be written."""
+        """Raise Unavailable if the record cannot be written."""
         with reporting_disk_errors():
             replace_durably(self.folder / f"{job.id}.json", job.model_dump_json().encode())
 

@@ -55,7 +55,7 @@ class UnreadableRecord:
 
 @dataclass(frozen=True, slots=True)
 class RowsRequest:
-    """Which rows to read. key: as in a job's specification. input: what the model reads (text, vector or table)."""
+    """The rows to read. key: as in a job's specification. input: the kind of the model's input (text, vector or table)."""
 
     path: Path
     format: str
@@ -96,7 +96,7 @@ class DirectReader:
 ToInstance = Callable[[Any], Any]  # a record -> the instance that it stands for; raises ValueError
 
 
-def parse_record(request: RowsRequest, line: int, record: Any, to_instance: ToInstance) -> BatchRow:
+def parse_record(request: RowsRequest, line: int, record: object, to_instance: ToInstance) -> BatchRow:
     """Return the row of a record, with the cause if it cannot be used."""
     if isinstance(record, UnreadableRecord):
         return BatchRow(line, cause=record.cause)
@@ -106,7 +106,7 @@ def parse_record(request: RowsRequest, line: int, record: Any, to_instance: ToIn
         return BatchRow(line, cause=str(error))
 
 
-def split_key(request: RowsRequest, record: Any, to_instance: ToInstance) -> tuple[Any, Any]:
+def split_key(request: RowsRequest, record: object, to_instance: ToInstance) -> tuple[Any, Any]:
     """(instance, key). Raises ValueError."""
     key, name = None, request.key
     if name:
@@ -172,7 +172,7 @@ def with_checks(rows: Iterable[T], check: Check) -> Iterator[T]:
 
 
 def count_rows(request: RowsRequest, limits: ReadLimits, check: Check) -> int:
-    """Raises BadInput if the file cannot be read to its end."""
+    """Return the number of rows. Raises BadInput if the file cannot be read to its end."""
     match request.format:
         case "parquet":
             return int(open_parquet(request.path, limits).metadata.num_rows)
@@ -203,7 +203,7 @@ def choose_instances(request: RowsRequest, limits: ReadLimits) -> ToInstance:
 
 
 def treat_record(treat: Callable[[Any], Any], record: Any, input: str) -> Any:
-    """Raises ValueError for a row without a text."""
+    """Return the row of a record as an instance. Raises ValueError for a row without a text."""
     cells = drop_missing(record)
     if input == "text" and "text" in cells:
         return cells["text"]
@@ -213,12 +213,12 @@ def treat_record(treat: Callable[[Any], Any], record: Any, input: str) -> Any:
     return instance
 
 
-def drop_missing(record: Mapping[str, Any], key: str = "") -> dict[str, Any]:
+def drop_missing(record: Mapping[str, object], key: str = "") -> dict[str, Any]:
     """Return the cells of a row that have a value, without the key."""
     return {name: value for name, value in record.items() if value not in (None, "") and name != key}
 
 
-def read_object(record: Any, input: str) -> Any:
+def read_object(record: object, input: str) -> Any:
     """Return the instance that a line of JSONL stands for. Raises ValueError."""
     if not isinstance(record, dict):
         return record
@@ -231,7 +231,7 @@ def read_object(record: Any, input: str) -> Any:
     return values[0] if len(values) == 1 and isinstance(values[0], list) else values
 
 
-def only_value(cells: Mapping[str, Any]) -> Any:
+def only_value(cells: Mapping[str, object]) -> Any:
     """Return the only cell of a row. Raises ValueError if it has several."""
     if len(cells) != 1:
         raise ValueError(f"none of its {len(cells)} fields is named 'text'; rename the field that holds the text")

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO
 
 from online.errors import BadInput, TooLarge
 from online.plugins.jobs.batch_files import Check
@@ -53,7 +53,7 @@ def print_rows(reader: DirectReader, request: RowsRequest) -> None:
     sys.stdout.flush()
 
 
-def print_line(value: Any) -> None:
+def print_line(value: object) -> None:
     """Print a value as a line of JSON."""
     sys.stdout.write(json.dumps(value) + "\n")
 

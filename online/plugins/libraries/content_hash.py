@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 
-def compute_fingerprint(value: Any) -> str:
+def compute_fingerprint(value: object) -> str:
     """Return sha256 of every number and name that is reachable from `value`."""
     seen = hashlib.sha256()
     hash_content(value, seen.update, set())

@@ -124,7 +124,7 @@ class River(WrappedEstimator):
     def _content(self) -> Any:
         return self.estimator
 
-    def _adopt(self, content: Any) -> None:
+    def _adopt(self, content: object) -> None:
         self.estimator = content
 
     def _facts(self) -> dict[str, Any]:
@@ -144,14 +144,14 @@ def predict_chances(estimator: Any, row: dict[str, Any]) -> Mapping[Any, float]:
     return found
 
 
-def build_classifier(name: str, params: Mapping[str, Any], scale: bool) -> Any:
+def build_classifier(name: str, params: Mapping[str, object], scale: bool) -> Any:
     """Build the river classifier `name`, e.g. "arf", "forest.ARFClassifier" or "shop_models:make_pipeline".
 
     Raises ValueError that says why it cannot be built.
     """
     from river import base, multiclass, preprocessing
 
-    def is_classifier(found: Any) -> bool:
+    def is_classifier(found: object) -> bool:
         return issubclass(found, base.Classifier) if isinstance(found, type) else isinstance(found, base.Classifier)
 
     if is_own(name):

@@ -32,7 +32,7 @@ class EstimatorSpec:
 NEAREST = ("engine", EstimatorSpec("neighbors.LazySearch", {"window_size": 500}))
 
 
-def build_own_estimator(path: str, params: Mapping[str, Any], is_right: Callable[[Any], bool], noun: str) -> Any:
+def build_own_estimator(path: str, params: Mapping[str, object], is_right: Callable[[Any], bool], noun: str) -> Any:
     """Build what a factory of the operator makes. Raises ValueError that says why it cannot be used.
 
     is_right: whether an estimator, or the last step of a pipeline, is one that can be used.
@@ -45,19 +45,19 @@ def build_own_estimator(path: str, params: Mapping[str, Any], is_right: Callable
     return made
 
 
-def last_step(estimator: Any) -> Any:
+def last_step(estimator: object) -> Any:
     """Return the last step of a pipeline; any other estimator itself."""
     from river import compose
 
     return [*estimator.steps.values()][-1] if isinstance(estimator, compose.Pipeline) else estimator
 
 
-def find_unseeded(estimator: Any) -> str:
+def find_unseeded(estimator: object) -> str:
     """Return the name of a class inside the estimator that has a parameter `seed` without a value; "" if there is none."""
     return find_without_seed(type(estimator).__name__, getattr(estimator, "_get_params", dict)())
 
 
-def find_without_seed(name: str, params: Mapping[str, Any]) -> str:
+def find_without_seed(name: str, params: Mapping[str, object]) -> str:
     """params: those of the class `name`, as river lists them: a part is (its class, its params), a step its params."""
     if "seed" in params and params["seed"] is None:
         return name
@@ -71,7 +71,11 @@ def find_without_seed(name: str, params: Mapping[str, Any]) -> str:
 
 
 def build_estimator(
-    name: str, params: Mapping[str, Any], named: Mapping[str, EstimatorSpec], is_right: Callable[[Any], bool], noun: str
+    name: str,
+    params: Mapping[str, object],
+    named: Mapping[str, EstimatorSpec],
+    is_right: Callable[[Any], bool],
+    noun: str,
 ) -> Any:
     """Build an estimator by its short name, or by its place inside river. Raises ValueError."""
     spec = named.get(name) or EstimatorSpec(name)
@@ -81,7 +85,7 @@ def build_estimator(
     return build_part(spec, params)
 
 
-def build_part(spec: EstimatorSpec, params: Mapping[str, Any]) -> Any:
+def build_part(spec: EstimatorSpec, params: Mapping[str, object]) -> Any:
     """Build a river object with `params` over its usual ones; those of its part go to the part.
 
     A class with a parameter `seed` gets seed 0, so that the same log grows the same forest.

@@ -157,7 +157,7 @@ class RiverRegressor(WrappedEstimator):
     def _content(self) -> Any:
         return self.estimator
 
-    def _adopt(self, content: Any) -> None:
+    def _adopt(self, content: object) -> None:
         self.estimator = content
 
     def _facts(self) -> dict[str, Any]:
@@ -168,18 +168,18 @@ class RiverRegressor(WrappedEstimator):
         self.errors, self.pending = RecentErrors(self.options["level"], facts["errors"]), [*facts["pending"]]
 
 
-def is_forecaster(found: Any) -> bool:
+def is_forecaster(found: object) -> bool:
     """Return whether an estimator or its class forecasts a series."""
     from river.time_series.base import Forecaster
 
     return issubclass(found, Forecaster) if isinstance(found, type) else isinstance(found, Forecaster)
 
 
-def build_regressor(name: str, params: Mapping[str, Any], scale: bool) -> Any:
+def build_regressor(name: str, params: Mapping[str, object], scale: bool) -> Any:
     """Build the regressor or forecaster `name`. Raises ValueError that says why it cannot be built."""
     from river import base, preprocessing
 
-    def is_right(found: Any) -> bool:
+    def is_right(found: object) -> bool:
         is_regressor = (
             issubclass(found, base.Regressor) if isinstance(found, type) else isinstance(found, base.Regressor)
         )

@@ -19,14 +19,14 @@ Floats = NDArray[np.float64]
 OWN_SHARE = 1e-3
 
 
-def is_gaussian(estimator: Any) -> bool:
+def is_gaussian(estimator: object) -> bool:
     """Return whether an estimator is Gaussian naive Bayes."""
     from sklearn.naive_bayes import GaussianNB
 
     return isinstance(estimator, GaussianNB)
 
 
-def reads_raw(estimator: Any) -> bool:
+def reads_raw(estimator: object) -> bool:
     """Return whether standardised rows are none to an estimator: counts and categories are not negative, and bell curves have a
     mean and a width of their own, which those of rows whose scale still moves have not."""
     from sklearn.naive_bayes import CategoricalNB, ComplementNB, GaussianNB, MultinomialNB
@@ -34,7 +34,7 @@ def reads_raw(estimator: Any) -> bool:
     return isinstance(estimator, (CategoricalNB, ComplementNB, GaussianNB, MultinomialNB))
 
 
-def counts_columns(estimator: Any) -> bool:
+def counts_columns(estimator: object) -> bool:
     """Return whether an estimator must read no free columns. Smoothing by a number for each column needs them all from the start."""
     from sklearn.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 

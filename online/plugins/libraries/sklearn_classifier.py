@@ -190,7 +190,7 @@ class SklearnClassifier(WrappedEstimator):
     def _facts(self) -> dict[str, Any]:
         return {}
 
-    def _adopt_facts(self, facts: Mapping[str, Any]) -> None:
+    def _adopt_facts(self, facts: Mapping[str, object]) -> None:
         pass
 
 

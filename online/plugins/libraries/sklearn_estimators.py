@@ -13,7 +13,7 @@ from online.models.operator_code import call_factory, import_attribute, is_impor
 Named = Mapping[str, tuple[str, Mapping[str, Any]]]
 
 
-def build_estimator(name: str, params: Mapping[str, Any], named: Named, method: str, noun: str) -> Any:
+def build_estimator(name: str, params: Mapping[str, object], named: Named, method: str, noun: str) -> Any:
     """Build the estimator. method: "classifier" or "regressor", as scikit-learn calls its type.
 
     Raises ValueError that says why it cannot be used.
@@ -52,7 +52,7 @@ def to_import_path(place: str, named: Named) -> str:
     return path
 
 
-def check_untrusted_name(options: Mapping[str, Any], default: str, named: Named) -> None:
+def check_untrusted_name(options: Mapping[str, object], default: str, named: Named) -> None:
     """Raise ValueError unless the estimator is one of the short names, with its usual parameters."""
     estimator = options.get("estimator", default)
     if not isinstance(estimator, str) or estimator not in named:

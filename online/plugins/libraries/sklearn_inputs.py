@@ -51,7 +51,7 @@ class RowReader:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "RowReader":
-        """Raises ValueError for vectors without a size."""
+        """Create a reader for the options of a model. Raises ValueError for vectors without a size."""
         require_size(options)
         kind: str = options["input"]
         width = {"text": TEXT_WIDTH, "vector": options["size"], "table": options["columns"]}[kind]

@@ -68,7 +68,7 @@ class WrappedEstimator:
         """Return what is pickled and hashed."""
         raise NotImplementedError
 
-    def _adopt(self, content: Any) -> None:
+    def _adopt(self, content: object) -> None:
         """Replace what `_content` returns."""
         raise NotImplementedError
 
@@ -76,7 +76,7 @@ class WrappedEstimator:
         """Return the rest of its state, as JSON."""
         raise NotImplementedError
 
-    def _adopt_facts(self, facts: Mapping[str, Any]) -> None:
+    def _adopt_facts(self, facts: Mapping[str, object]) -> None:
         """Replace what `_facts` returns."""
         raise NotImplementedError
 
@@ -125,7 +125,7 @@ class WrappedEstimator:
         if self.copies:  # only the estimator itself knows what it accepts
             self._try(examples, rows)
 
-    def _try(self, examples: Sequence[Example], rows: Sequence[Any]) -> None:
+    def _try(self, examples: Sequence[Example], rows: Sequence[object]) -> None:
         before = self._content()
         facts, copy = self._facts(), pickle.loads(pickle.dumps(before, protocol=5))
         try:
@@ -222,7 +222,7 @@ def check_untrusted_estimator(options: Options, default: str, names: Sequence[st
         raise ValueError("option 'params' must contain only numbers, strings, true and false")
 
 
-def is_plain(value: Any) -> bool:
+def is_plain(value: object) -> bool:
     """Return whether it is a number, a boolean, None or a short text."""
     short = isinstance(value, str) and len(value) <= LONGEST_TEXT
     return value is None or isinstance(value, (bool, int, float)) or short

@@ -73,7 +73,7 @@ class GuessHistory:
         self.changes: deque[tuple[int, Any]] = deque(maxlen=REMEMBERED)
         self.lost = False
 
-    def note(self, offset: int, guess: Any) -> None:
+    def note(self, offset: int, guess: object) -> None:
         """Note a guess that holds from an offset on."""
         if self.changes and self.changes[-1][1] == guess:
             return

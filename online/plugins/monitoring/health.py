@@ -54,7 +54,7 @@ NEWEST_EVENTS = 1_000  # of which refusals are counted
 
 @dataclass(frozen=True, slots=True)
 class Ratings:
-    """How answers were judged when feedback came. guessers: the naive guessers on the questions of `recent`. lifetime: of all.
+    """The judgements of answers when feedback came. guessers: the naive guessers on the questions of `recent`. lifetime: of all.
 
     recent, since_held, recovery: as in `VerdictInputs`. changes: newest first; one that is the same event as the fall has its begin. noted_at: of each alarm.
     fall_suspect_from, suspect_from: from which offset on what was learned is as suspect as the fall, and each change.
@@ -84,7 +84,7 @@ class Ratings:
 
 @dataclass(frozen=True, slots=True)
 class StoredFacts:
-    """What the store says. fall_at, quarantine_at, rejected_at, drift_at: as in `VerdictInputs` and `DriftSummary`."""
+    """The facts in the store. fall_at, quarantine_at, rejected_at, drift_at: as in `VerdictInputs` and `DriftSummary`."""
 
     head: int
     waiting_since: str | None

@@ -75,7 +75,7 @@ class RollBackDetails(Wire):
 
 
 class CurrentRatings(Wire):
-    """What people say now about all answers there were, as in the usage and the repertoire."""
+    """The present ratings of all answers, as in the usage and the repertoire."""
 
     rated: int = Field(description=RATED)
     good: int
@@ -118,7 +118,7 @@ class HealthAnswer(Wire):
 
 
 class Tally(Wire):
-    """How often answers were right; of numbers, their errors."""
+    """The number of right answers; of numbers, the sum of errors."""
 
     judged: int = Field(description="The number of outcomes that judge its answers.")
     total: float = Field(description="How many of those were right; of numbers, the sum of the absolute errors.")
@@ -136,7 +136,7 @@ class CurvePoint(Wire):
 
 
 class CurveAnswer(Wire):
-    """How often the served answers were right, compared with baselines that see the same feedback.
+    """The share of right answers along the log, compared with baselines that see the same feedback.
 
     The baselines are `no_change` (the last class again) and `majority` (the most frequent class; of numbers `mean`). An outcome
     is judged when it arrives, and stays counted if it is retracted later, so that a replay of the log counts the same: one

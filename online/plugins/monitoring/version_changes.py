@@ -63,7 +63,7 @@ class AnswerChange:
 
 @dataclass(frozen=True, slots=True)
 class VersionChanges:
-    """How `version` answers differently from `since`, of so many questions; changes: the newest first."""
+    """The different answers of `version` and `since` to the same questions; changes: the newest first."""
 
     version: int
     since: int
@@ -84,7 +84,7 @@ class VersionComparison:
     kept: OrderedDict[tuple[int, int, int], tuple[float, VersionChanges]] = field(default_factory=OrderedDict)
 
     async def compare(self, version: int, since: int, count: int) -> VersionChanges:
-        """Raises NotFound, CorruptSnapshot, Conflict for a version of another kind, Overloaded, or Unavailable."""
+        """Compare two versions on the newest questions. Raises NotFound, CorruptSnapshot, Conflict for a version of another kind, Overloaded, or Unavailable."""
         key = (version, since, count)
         if kept := self._find_kept(key):
             return kept

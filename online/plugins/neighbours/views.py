@@ -31,7 +31,7 @@ from online.models.statistics.adaptation import (
 
 @dataclass(frozen=True, slots=True)
 class ExampleView:
-    """How examples before the offset `since` are read: in other classes, or (None) not at all. since=0: all are read."""
+    """A view of the examples before the offset `since`: in other classes, or (None) not at all. since=0: all are read."""
 
     since: int = 0
     translation: Translation | None = None

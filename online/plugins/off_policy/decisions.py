@@ -151,7 +151,7 @@ class DecisionsBuilder:
         self.feedback_offsets.append(feedback_offset)
 
     def build(self, name: str, bad: BadLines) -> Decisions:
-        """Raises BadInput if there are no decisions, or too many bad lines."""
+        """Build the model. Raises BadInput if there are no decisions, or too many bad lines."""
         bad.check(len(self.ids) + bad.count)
         if bad.count:
             self.left_out["bad lines"] = bad.count

@@ -196,7 +196,7 @@ def enclose(value: float, interval: Interval) -> Interval:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """How much evidence the log holds about the target.
+    """The evidence of a log about a target.
 
     ess: effective sample size (sum w)^2 / sum w^2. mean_weight: 1 in expectation. covered: the share
     of the target's probability on candidates that the logging policy could have chosen. followed:

@@ -65,7 +65,7 @@ class CsvColumns:
 
 @dataclass(frozen=True, slots=True)
 class DecisionReadOptions:
-    """How to read a log of decisions; by default, as its format shows."""
+    """The options for reading a log of decisions; by default, as its format shows."""
 
     format: str = ""
     columns: CsvColumns = field(default_factory=CsvColumns)

@@ -187,7 +187,7 @@ def call_policy(decisions: Decisions, name: str, policy: Callable[[Any], Any]) -
     return chances_M
 
 
-def check_distribution(given: Any, where: str) -> dict[str, float]:
+def check_distribution(given: object, where: str) -> dict[str, float]:
     """Return a policy's answer. Raises BadInput if it is not a distribution."""
     if not isinstance(given, dict) or not all(isinstance(value, (int, float)) for value in given.values()):
         raise BadInput(f"{where}: expected {{candidate: probability}}, not {given!r}")

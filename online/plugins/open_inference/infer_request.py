@@ -66,7 +66,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
     return document
 
 
-def parse_infer_request(document: Mapping[str, Any], data: bytes, most: int) -> InferRequest:
+def parse_infer_request(document: Mapping[str, object], data: bytes, most: int) -> InferRequest:
     """Return the request in a JSON object and the bytes that follow it. Raises BadInput or TooLarge.
 
     most: the largest number of elements of all tensors together.
@@ -114,14 +114,14 @@ def check_inputs(spec: ModelSettings, names: Iterable[str]) -> None:
             raise BadInput(f"unexpected inference input {name[:MAX_ECHO_CHARS]!r}; the inputs are {', '.join(known)}")
 
 
-def _read_outputs(document: Mapping[str, Any]) -> list[Any]:
+def _read_outputs(document: Mapping[str, object]) -> list[Any]:
     outputs = document.get("outputs") or []
     if not isinstance(outputs, list):
         raise BadInput("'outputs' must be a list")
     return outputs
 
 
-def read_parameters(document: Mapping[str, Any]) -> Mapping[str, Any]:
+def read_parameters(document: Mapping[str, object]) -> Mapping[str, Any]:
     """Return the parameters of a request or a tensor. Raises BadInput."""
     parameters = document.get("parameters") or {}
     if not isinstance(parameters, dict):
@@ -129,8 +129,8 @@ def read_parameters(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return parameters
 
 
-def read_requested_output(output: Any) -> RequestedOutput:
-    """Raises BadInput."""
+def read_requested_output(output: object) -> RequestedOutput:
+    """Return an output that a request asks for. Raises BadInput."""
     if not isinstance(output, dict) or not isinstance(output.get("name"), str):
         raise BadInput("each of 'outputs' must be an object with a 'name'")
     parameters = read_parameters(output)
@@ -140,7 +140,7 @@ def read_requested_output(output: Any) -> RequestedOutput:
     return RequestedOutput(output["name"], parameters.get("binary_data") is True, classes)
 
 
-def _read_tensor(place: int, tensor: Any, rest: memoryview, most: int) -> tuple[str, NDArray[Any], memoryview]:
+def _read_tensor(place: int, tensor: object, rest: memoryview, most: int) -> tuple[str, NDArray[Any], memoryview]:
     """(name, array, the bytes of the inputs after this one)"""
     if not isinstance(tensor, dict) or not isinstance(tensor.get("name"), str):
         raise BadInput(f"input {place} must be an object with a 'name'")
@@ -159,7 +159,7 @@ def _read_tensor(place: int, tensor: Any, rest: memoryview, most: int) -> tuple[
     return name, read_raw(datatype, shape, bytes(rest[:size]), most), rest[size:]
 
 
-def check_datatype(name: str, datatype: Any) -> str:
+def check_datatype(name: str, datatype: object) -> str:
     """Return the datatype, if it is supported. Raises BadInput."""
     if isinstance(datatype, str) and (datatype in DTYPES or datatype == "BF16"):
         return datatype
@@ -167,7 +167,7 @@ def check_datatype(name: str, datatype: Any) -> str:
     raise BadInput(f"the input {name[:MAX_ECHO_CHARS]!r} has the unknown datatype {unknown}; use {', '.join(DTYPES)}")
 
 
-def _read_data(datatype: str, shape: Sequence[int], data: Any, most: int) -> NDArray[Any]:
+def _read_data(datatype: str, shape: Sequence[int], data: object, most: int) -> NDArray[Any]:
     """Return an array from values in JSON."""
     if not isinstance(data, list):
         raise BadInput("an input needs its 'data', a list, or its bytes after the JSON (binary_data_size)")

@@ -52,7 +52,7 @@ def list_versions(runtime: Runtime, caller: Caller) -> list[dict[str, str]]:
     ]
 
 
-async def load_model(runtime: Runtime, name: str, parameters: Mapping[str, Any]) -> None:
+async def load_model(runtime: Runtime, name: str, parameters: Mapping[str, object]) -> None:
     """Set a version label, where `parameters` have a `label`, and the `version` it names.
 
     Raises NotFound or BadInput.

@@ -74,7 +74,7 @@ async def complete(request: Request, runtime: RuntimeDep, caller: CallerDep) -> 
 
 
 def find_ranker(runtime: Runtime, name: str) -> ModelRuntime:
-    """Raises NotFound for a model that does not exist, or does not chat."""
+    """Return the ranker that a chat names as its model. Raises NotFound for a model that does not exist, or does not chat."""
     rankers = [each for each, model in runtime.models.items() if spec_of(model.spec.kind).has_repertoire]
     if name not in rankers:
         found = runtime.models.get(name)

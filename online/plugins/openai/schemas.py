@@ -16,12 +16,12 @@ class ChatPart(Wire):
     text: Text | None = None
 
 
-def _read_part(part: Any) -> Any:
+def _read_part(part: object) -> Any:
     """Return a part of a message. Some clients send a text in its place, or null."""
     return {"type": "text", "text": part} if part is None or isinstance(part, str) else part
 
 
-def _name_type(content: Any) -> str | None:
+def _name_type(content: object) -> str | None:
     return "text" if isinstance(content, str) else "parts" if isinstance(content, list) else None
 
 
@@ -61,12 +61,12 @@ class ChatUser(Wire):
     id: Name
 
 
-def _drop_empty(user: Any) -> Any:
+def _drop_empty(user: object) -> Any:
     """Return the user, None for an empty name: some clients always send the field."""
     return None if user == "" else user
 
 
-def _name_user_type(user: Any) -> str | None:
+def _name_user_type(user: object) -> str | None:
     return "name" if isinstance(user, str) else "object" if isinstance(user, dict | ChatUser) else None
 
 

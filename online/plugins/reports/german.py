@@ -120,7 +120,7 @@ GERMAN = {
     "compared_on.same": " derselben {count:,} Antworten",
     "ahead": "{before}{points:.1f} Punkte Vorsprung vor {guesser} ({share:.1f} gegen {other:.1f} %{basis})",
     "behind": "{before}{points:.1f} Punkte Rückstand hinter {guesser} ({share:.1f} gegen {other:.1f} %{basis})",
-    "cannot_be_told": "{before}kein sicherer Unterschied zu {guesser} ({share:.1f} gegen {other:.1f} %{basis})",
+    "indistinguishable": "{before}kein sicherer Unterschied zu {guesser} ({share:.1f} gegen {other:.1f} %{basis})",
     "not_comparable": (
         "ein Vergleich mit einer einfachen Regel sagt hier nichts: Die meisten bekannten richtigen Antworten bekamen einen "
         "Daumen nach oben und sind damit von vornherein richtig"

@@ -18,7 +18,7 @@ STEPS = {
     "replaying it": (8, 97),
     "writing the page": (97, 100),
 }
-TIMED = "replaying it"  # the step whose time left is told: it takes nearly all of it
+TIMED = "replaying it"  # the step whose time left is reported: it takes nearly all of it
 
 
 @dataclass(slots=True)

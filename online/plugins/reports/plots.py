@@ -290,7 +290,7 @@ def stretch_width(curve: Sequence[CurveSegment]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LineEnd:
-    """Where a line of a plot ends, its name and its colour."""
+    """The end of a line in a plot, with its name and its colour."""
 
     x: float
     y: float
@@ -306,7 +306,7 @@ def draw_line(
     colour: str,
     band: bool = False,
     strong: bool = False,
-    dashes: Any = "-",
+    dashes: object = "-",
 ) -> LineEnd | None:
     """Return where the line ends; None if there is nothing to draw. words: its name. strong: whether it stands out.
 

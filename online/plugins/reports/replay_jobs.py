@@ -85,7 +85,7 @@ class ReplayJobs:
         return sorted((each for each in listed if each is not None), key=lambda each: each.created_at, reverse=True)
 
     def load(self, id: str, language: Language = "en") -> ReplayStatus:
-        """Raises NotFound."""
+        """Return what is stored under an id. Raises NotFound."""
         found = self._read(id, language) if re.fullmatch("[0-9a-f]{32}", id) else None
         if found is None:
             raise NotFound(f"there is no replay {id[:40]!r}; the newest {self.limits.replays_kept} are kept")
@@ -153,18 +153,18 @@ class ReplayJobs:
 
     async def _look(self, folder: Path) -> dict[str, Any]:
         """Look at the columns in a process of its own, one file after the other."""
-        told = dict[str, Any]()
+        answer = dict[str, Any]()
         try:
             async with asyncio.timeout(MAX_LOOK_S), self._looks:
-                reason = await run_child(self.settings, "log", "columns", str(folder), on_message=told.update)
+                reason = await run_child(self.settings, "log", "columns", str(folder), on_message=answer.update)
         except TimeoutError:
             raise Overloaded(
                 f"the columns were not recognised within {MAX_LOOK_S:g} s; replay the file as it is"
             ) from None
         if reason is not None:
-            cause = told.get("cause") or {"code": "", "figures": {}}
+            cause = answer.get("cause") or {"code": "", "figures": {}}
             raise BadInput(reason).because(cause["code"], **cause["figures"])
-        found: dict[str, Any] = told["columns"]
+        found: dict[str, Any] = answer["columns"]
         return found
 
     @asynccontextmanager

@@ -131,7 +131,7 @@ async def recognise_columns(
 
 
 def check_upload(name: str, models: list[str], label: str, format: str) -> None:
-    """Raises BadInput for an unknown kind, and for a table without its label column."""
+    """Raise BadInput for an unknown kind, and for a table without its label column."""
     if unknown := [each for each in models if each.partition(":")[0] not in KINDS]:
         raise BadInput(f"unknown model kind {unknown[0][:40]!r}; use one of {', '.join(KINDS)}")
     is_table = bool({".csv", ".parquet"} & set(Path(make_file_name(name)).suffixes)) or format in ("csv", "parquet")

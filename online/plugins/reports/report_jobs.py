@@ -153,7 +153,7 @@ class ReportJobs:
                 each.unlink(missing_ok=True)
 
     def _pages(self, model: str) -> list[Path]:
-        """The pages of a model in English, newest first."""
+        """Return the pages of a model in English, newest first."""
         pages = (
             page for page in (self.workspace.state / "reports" / model).glob("[0-9]*.html") if page.stem.isdecimal()
         )

@@ -107,7 +107,7 @@ def name_file(name: str) -> dict[str, str]:
 
 
 def check_not_empty(name: str, head: int) -> None:
-    """Raises NotFound for a log without events."""
+    """Raise NotFound for a log without events."""
     if head == 0:
         raise NotFound(f"{name} has received no feedback yet: there is nothing to report")
 

@@ -23,7 +23,7 @@ class ReportProgress(Wire):
 
 
 class Finding(Wire):
-    """What a report found, as its first words say."""
+    """The finding of a report, as its first words say."""
 
     level: Literal["good", "attention", "unclear"]
     sentence: str
@@ -98,7 +98,7 @@ class RecognisedColumn(Wire):
 
 
 class ColumnsAnswer(Wire):
-    """What the columns of a table are, as its first rows show; none, where it is a log or holds texts or vectors."""
+    """The columns of a table, as its first rows show them; none for a log, and for texts or vectors."""
 
     rows: int = Field(description="How many rows were read to see that.")
     input: Literal["text", "vector", "table"] = Field(description="What a model reads of a row.")

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 MEMORY_S = 15.0  # a speed counts 1/e as much as one that is so much newer
-MIN_S, MIN_SHARE = 1.0, 0.005  # before which nothing is told
+MIN_S, MIN_SHARE = 1.0, 0.005  # before which nothing is reported
 
 
 @dataclass(slots=True)

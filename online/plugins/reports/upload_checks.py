@@ -5,14 +5,14 @@ it names is imported, opened or run.
 """
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import get_args
 
 from online.errors import BadInput
 from online.models import KINDS, check_untrusted_options
 from online.settings import Drift
 
 
-def check_header(header: Mapping[str, Any], name: str) -> None:
+def check_header(header: Mapping[str, object], name: str) -> None:
     """Check the model that a log of ours names. Raises BadInput."""
     kind, options, drift = header.get("kind"), header.get("options"), header.get("drift", "watch")
     if kind not in [*KINDS] or not isinstance(options, dict) or drift not in get_args(Drift):
@@ -20,7 +20,7 @@ def check_header(header: Mapping[str, Any], name: str) -> None:
     check_options(kind, options)
 
 
-def check_options(kind: Any, options: Mapping[str, Any]) -> None:
+def check_options(kind: object, options: Mapping[str, object]) -> None:
     """Raise BadInput for an option that names code, or builds an object, of the sender's choice."""
     try:
         check_untrusted_options(kind, options)

@@ -43,7 +43,7 @@ def write_regressions(answers: Sequence[Answer]) -> bytes:
     return b'{"results": ' + _write_array(regression_values(answers)) + b"}"
 
 
-def _write_object(arrays: Mapping[str, Any]) -> bytes:
+def _write_object(arrays: Mapping[str, object]) -> bytes:
     return b"{" + b", ".join(orjson.dumps(name) + b": " + _write_array(each) for name, each in arrays.items()) + b"}"
 
 

@@ -27,13 +27,13 @@ def parse_object(body: bytes) -> dict[str, Any]:
     return document
 
 
-def _json_type(value: Any) -> str:
+def _json_type(value: object) -> str:
     """Return the name of a value's type in RapidJSON, the parser of TensorFlow Serving."""
     names = {dict: "Object", list: "Array", str: "String", bool: "Bool", type(None): "Null"}
     return names.get(type(value), "Number")
 
 
-def read_signature_name(document: Mapping[str, Any]) -> str:
+def read_signature_name(document: Mapping[str, object]) -> str:
     """Return the signature that a request names. Raises BadInput."""
     name = document.get("signature_name", "")
     if not isinstance(name, str):
@@ -41,7 +41,7 @@ def read_signature_name(document: Mapping[str, Any]) -> str:
     return name
 
 
-def check_instances(document: Mapping[str, Any]) -> None:
+def check_instances(document: Mapping[str, object]) -> None:
     """Raise BadInput unless the document has `instances`, and no `inputs`."""
     if "inputs" in document and "instances" in document:
         raise BadInput("Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist")
@@ -79,7 +79,7 @@ def _read_inputs(spec: ModelSettings, inputs: Any) -> list[Any]:
     return [read_instance(spec, row) for row in split_columns(inputs)]
 
 
-def read_examples(spec: ModelSettings, document: Mapping[str, Any]) -> list[Any]:
+def read_examples(spec: ModelSettings, document: Mapping[str, object]) -> list[Any]:
     """Return the instances of a classify or regress request: its `examples`, each with the features of `context`."""
     context = _read_features(document["context"]) if "context" in document else {}
     if "examples" not in document:
@@ -91,7 +91,9 @@ def read_examples(spec: ModelSettings, document: Mapping[str, Any]) -> list[Any]
     return merge_examples(spec, [_read_features(each) for each in document["examples"]], context)
 
 
-def merge_examples(spec: ModelSettings, examples: Sequence[Mapping[str, Any]], context: Mapping[str, Any]) -> list[Any]:
+def merge_examples(
+    spec: ModelSettings, examples: Sequence[Mapping[str, object]], context: Mapping[str, object]
+) -> list[Any]:
     """Return the instances of examples, each with the features of the context. Raises BadInput for a feature in both."""
     for place, each in enumerate(examples):
         for name in context.keys() & each.keys():
@@ -99,7 +101,7 @@ def merge_examples(spec: ModelSettings, examples: Sequence[Mapping[str, Any]], c
     return [read_instance(spec, {**context, **each}) for each in examples]
 
 
-def _read_features(example: Any) -> dict[str, Any]:
+def _read_features(example: object) -> dict[str, Any]:
     """Return the features of an example in JSON. Raises BadInput."""
     if not isinstance(example, dict):
         raise BadInput(f"Example must be JSON object but got JSON {_json_type(example)}")

@@ -97,7 +97,7 @@ def _check_width(spec: ModelSettings, name: str, values: int) -> None:
         )
 
 
-def split_columns(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+def split_columns(columns: Mapping[str, Sequence[object]]) -> list[dict[str, Any]]:
     """Return one {name: value} for each place in the batch. Raises BadInput where the columns differ in length."""
     sizes = {name: len(values) for name, values in columns.items()}
     count = next(iter(sizes.values()), 0)
@@ -138,26 +138,26 @@ def _read_table_row(row: Any) -> Any:
     return [_decode_text(_unwrap(value)) for value in row] if isinstance(row, list) else row
 
 
-def is_object(value: Any) -> bool:
+def is_object(value: object) -> bool:
     """Return whether a value is an object of named values, as opposed to one text in base64."""
     return isinstance(value, dict) and list(value) != ["b64"]
 
 
-def _unwrap(value: Any) -> Any:
+def _unwrap(value: object) -> Any:
     """Return the only element of a list of one, however deeply nested; any other value unchanged."""
     while isinstance(value, list) and len(value) == 1:
         value = value[0]
     return value
 
 
-def _flatten(value: Any) -> list[Any]:
+def _flatten(value: object) -> list[Any]:
     """Return the numbers of a vector of any shape."""
     if not isinstance(value, list):
         return [value]
     return [number for each in value for number in _flatten(each)] if any(type(v) is list for v in value) else value
 
 
-def _decode_base64(value: Any) -> Any:
+def _decode_base64(value: object) -> Any:
     """Return the bytes of {"b64": "..."}; any other value unchanged."""
     if not (isinstance(value, dict) and list(value) == ["b64"]):
         return value
@@ -167,7 +167,7 @@ def _decode_base64(value: Any) -> Any:
         raise BadInput("the value of 'b64' is not base64") from None
 
 
-def _decode_text(value: Any) -> Any:
+def _decode_text(value: object) -> Any:
     """Return bytes as UTF-8 text; any other value unchanged."""
     value = _decode_base64(value)
     try:

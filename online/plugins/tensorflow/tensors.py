@@ -40,7 +40,7 @@ def array_from_bytes(content: bytes, dtype: np.dtype[Any], shape: Sequence[int],
 
 
 def array_from_values(
-    values: Sequence[Any], dtype: np.dtype[Any], shape: Sequence[int], most: int, repeats: bool = False
+    values: Sequence[object], dtype: np.dtype[Any], shape: Sequence[int], most: int, repeats: bool = False
 ) -> NDArray[Any]:
     """Return an array from a list of values.
 
@@ -65,7 +65,7 @@ def widen_bfloat16(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
 
 
 def parse_example(data: bytes) -> tf.Example:
-    """Raises BadInput for bytes that are not a serialised tf.Example."""
+    """Parse a serialised tf.Example. Raises BadInput for bytes that are not a serialised tf.Example."""
     try:
         return tf.Example.FromString(data)
     except DecodeError:

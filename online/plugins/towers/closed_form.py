@@ -32,7 +32,7 @@ class LayerViews(NamedTuple):
 
 
 class Activations(NamedTuple):
-    """What a layer computed: its input, the product, its normalised form with its moments, and the output."""
+    """The results of a layer: its input, the product, its normalised form with its moments, and the output."""
 
     before: Tensor
     product: Tensor

@@ -61,11 +61,11 @@ class StraightThrough(torch.autograd.Function):
         return quantised.clone()
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+    def setup_context(ctx: object, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
         """Keep nothing for the backward pass."""
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: object, gradient: Tensor) -> tuple[Tensor, None]:
         """Pass the gradient through unchanged."""
         return gradient, None
 

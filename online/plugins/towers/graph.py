@@ -32,7 +32,7 @@ GROUPS = 4  # of the normalisations of a cnn
 
 
 def build(model: Tower, graph: ExportGraphBuilder, retired: Collection[str]) -> AnswerGraph:
-    """Raises CannotExport for a tower that has learned nothing, or whose network is code of its operator."""
+    """Build the model. Raises CannotExport for a tower that has learned nothing, or whose network is code of its operator."""
     solved = model.state(serving_only=True)["weights"].tensors
     known_C = solved["known"][: len(model.labels)]
     labels = [label for label, known in zip(model.labels, known_C.tolist(), strict=True) if known]

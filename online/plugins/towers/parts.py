@@ -22,7 +22,7 @@ from online.plugins.towers.strategies import Strategy
 
 
 class Engine(Protocol):
-    """What runs a stack's network forward and backward: the stack itself, or several ranks with one each."""
+    """The engine that runs a stack's network forward and backward: the stack itself, or several ranks with one each."""
 
     def logits(self, x_BD: Tensor) -> Tensor:
         """Return logits [L, B, C] that can be differentiated."""

@@ -45,7 +45,7 @@ class FlatCopy:
 
 @dataclass(frozen=True, slots=True)
 class PublishedCopy:
-    """What prediction needs: a copy of the network, and known_C, the classes that may be answered."""
+    """The published part of a tower: a copy of the network, and known_C, the classes that may be answered."""
 
     copy: NetworkCopy
     known_C: NDArray[np.bool_]

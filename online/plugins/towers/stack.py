@@ -32,7 +32,7 @@ WARM_UP = 20  # steps over which the learning rate rises
 
 @dataclass(frozen=True, slots=True)
 class LearningOptions:
-    """How a stack learns. rates: of its copies. average: the share of the published average that a step keeps."""
+    """The options of learning of a stack. rates: of its copies. average: the share of the published average that a step keeps."""
 
     rates: tuple[float, ...]
     decay: float

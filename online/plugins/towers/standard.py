@@ -167,7 +167,7 @@ class InputScales:
         return {"columns": columns, "watch": self.watch.memory()} if columns else {}
 
     def recall(self, memory: dict[str, Any]) -> None:
-        """The inverse of `memory`."""
+        """Adopt what `memory` returned."""
         self.ranges = Columns(False, self.limit, [Column(*entry) for entry in memory.get("columns", ())])
         self.watch = RangeWatch()
         self.watch.restore(memory.get("watch", {}))

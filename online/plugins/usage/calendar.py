@@ -20,7 +20,7 @@ HOUR = timedelta(hours=1)
 
 
 def find_zone(name: str) -> ZoneInfo:
-    """Raises BadInput for a name that is no time zone."""
+    """Return a time zone. Raises BadInput for a name that is no time zone."""
     try:
         return ZoneInfo(name)
     except (KeyError, OSError, ValueError):  # there is none, it is a folder, or no relative path

@@ -44,7 +44,7 @@ Zone = Annotated[str, Query(max_length=80, description="Of the calendar, and of 
 
 
 def read_range(since: str | None, until: str | None, timezone: str) -> UsageRange:
-    """Raises BadInput."""
+    """Return the range of a request. Raises BadInput."""
     zone = find_zone(timezone)
     first, last = default_range(datetime.now(UTC), zone)
     return UsageRange(

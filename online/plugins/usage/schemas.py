@@ -8,7 +8,7 @@ from online.schemas.fields import RATED, Wire
 
 
 class Usage(Wire):
-    """What was asked in a span of time, and what people said about the answers, whenever they said it."""
+    """The usage in a span of time, with the ratings of its answers, whenever they were given."""
 
     asked: int = Field(description="Predictions that were recorded.")
     answered: int = Field(description="Of those, the ones that got an answer.")

@@ -27,7 +27,7 @@ class UsageRange(NamedTuple):
 
 
 def summarize_usage(connection: Connection, model: str, span: UsageRange, unit: Unit) -> UsageAnswer:
-    """Raises BadInput for a range that is empty, or has too many spans."""
+    """Return the usage of a range. Raises BadInput for a range that is empty, or has too many spans."""
     starts = list_starts(span.since, span.until, unit, span.zone)
     places = [quarter_number(start) for start in starts]
     spans = [*pairwise([*places, quarter_number(span.until)])]

@@ -47,7 +47,7 @@ Address = str | tuple[str, int]  # a path of a socket, or a host and a port
 
 @dataclass(frozen=True, slots=True)
 class ReadingState:
-    """How a model reads examples at present. number: changes with it. state: packed serving parts."""
+    """The state in which a model reads examples at present. number: changes with it. state: packed serving parts."""
 
     model: str
     kind: str
@@ -97,7 +97,7 @@ class TeamCall:
         return self._connection
 
     def send(self, data: bytes) -> None:
-        """Raises OSError if the worker is gone."""
+        """Raise OSError if the worker is gone."""
         with self._sending:
             if self.is_over:
                 raise OSError("the worker is gone")
@@ -126,7 +126,7 @@ class ShareBoard:
     """The learners' side. Used by the threads of all learners and of all connections."""
 
     def __init__(self, address: Address, key: bytes, clock: Callable[[], float] = time.monotonic) -> None:
-        """Raises OSError if the address cannot be listened on."""
+        """Listen. Raises OSError if the address cannot be listened on."""
         self._listener, self._key = Listener(address, backlog=64), key
         self.address: Address = self._listener.address  # where workers connect to; a port of 0 was replaced
         self._clock, self._changed = clock, threading.Condition()

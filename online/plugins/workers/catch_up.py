@@ -33,7 +33,7 @@ READY_S = 0.005  # a share that comes within it was ready
 
 
 class RangeAssignment:
-    """Which ranges are the learner's: one after `in_a_row` of the workers', more rarely as long as their shares are ready."""
+    """Assigns ranges to the learner: one after `in_a_row` of the workers', more rarely as long as their shares are ready."""
 
     def __init__(self) -> None:
         self.in_a_row = 1

@@ -28,7 +28,7 @@ class DeviceCapacity:
 
     @classmethod
     def unpack(cls, data: bytes) -> "DeviceCapacity":
-        """Raises ValueError for anything else."""
+        """Return what `pack` packed. Raises ValueError for anything else."""
         match json.loads(data):
             case {"type": str(kind), "unit": str(unit), "free_bytes": int(free)}:
                 return cls(kind, unit, free)

@@ -53,7 +53,7 @@ class TowerFollower:
             self.trainer.learn_alone()
         self.connection.send_bytes(OVER)
 
-    def _do(self, message: Mapping[str, Any]) -> None:
+    def _do(self, message: Mapping[str, object]) -> None:
         if "state" in message:
             self._state = self.connection.recv_bytes()
         elif "rank" in message:
@@ -61,7 +61,7 @@ class TowerFollower:
         elif self.is_member:
             self._repeat(message)
 
-    def _join(self, message: Mapping[str, Any]) -> None:
+    def _join(self, message: Mapping[str, object]) -> None:
         """Enter a group with the state that the learner has now."""
         self.trainer.learn_alone()
         self.trainer.forget()

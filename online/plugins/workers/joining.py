@@ -95,7 +95,7 @@ def work_until_alone(join: Callable[[], int], patience_s: float) -> int:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Raises SetupError for anything but HOST:PORT."""
+    """Return the host and the port. Raises SetupError for anything but HOST:PORT."""
     host, _, port = text.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65_535:
         raise SetupError(f"{text!r} is not HOST:PORT")

@@ -27,7 +27,7 @@ SCOPE_HELP: dict[Scope, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sends a request.
+    """The sender of a request.
 
     id: opaque, and unique among all callers; `kind` says what proves it: an API key, a proxy that has signed in a user, the cookie
     or token of a visitor, a signed feedback URL, the machine itself, the setting `open`, the admin key, the service, or nothing.

@@ -21,7 +21,7 @@ class HeldItem(Wire):
     user: str | None
     reason: Literal["review", "influence", "quarantine"] = Field(
         description="review: visitors' teaching is reviewed; influence: its caller has said as much as one caller may; "
-        "quarantine: its caller is set apart."
+        "quarantine: its caller is quarantined."
     )
     created_at: str
 

@@ -67,7 +67,7 @@ class InboxGroup(Wire):
 
 
 class InboxAddition(Wire):
-    """What was added at once. replies: the texts of the first ones; of examples without a new reply, those that got them."""
+    """The replies and questions that were added at once. replies: the texts of the first ones; of examples without a new reply, those that got them."""
 
     replies: list[str]
     reply_count: int = Field(description="How many replies were new.")
@@ -75,7 +75,7 @@ class InboxAddition(Wire):
 
 
 class InboxDecision(Wire):
-    """What a curator decided; with add, what a caller without the scope `curate` has added to the repertoire.
+    """A decision of a curator; with add, an addition by a caller without the scope `curate`.
 
     reply: the text that was taught. questions: with add, the first examples.
     """
@@ -103,7 +103,7 @@ class InboxAnswer(Wire):
 
 
 class InboxCount(Wire):
-    """How much is open in an inbox."""
+    """The numbers of open groups and items of an inbox."""
 
     groups: int
     items: int
@@ -125,7 +125,7 @@ class DecideRequest(NativeRequest):
     reply: Id | None = Field(None, description="With merge: the id of the reply.")
     text: Text | None = Field(None, description="With reply: the text.")
     scope: CorrectionScope | None = Field(None, description="With merge and reply: how far the correction reaches.")
-    reason: Text | None = Field(None, max_length=500, description="With reject: what the callers are told.")
+    reason: Text | None = Field(None, max_length=500, description="With reject: the reason that the callers read.")
 
 
 class SkippedItem(Wire):
@@ -148,7 +148,7 @@ class DecideAnswer(Wire):
 
 
 class UndoRequest(NativeRequest):
-    """Which decision to undo."""
+    """The decision to undo."""
 
     decision: Name
 
@@ -162,7 +162,7 @@ class UndoAnswer(Wire):
 
 
 class AssignRequest(NativeRequest):
-    """Who looks after items."""
+    """The items to assign, and the caller who looks after them."""
 
     ids: list[Name] = ItemIds
     assignee: Name | None = Field(description='The id of a caller, such as key:anna; "me"; null for nobody.')

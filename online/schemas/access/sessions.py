@@ -13,7 +13,7 @@ class SignInRequest(NativeRequest):
 
 
 class SessionAnswer(Wire):
-    """Who the page speaks for."""
+    """The caller for whom the page speaks."""
 
     caller: str = Field(description="The id of the caller, such as key:alice or visitor:1f2e...; anonymous for nobody.")
     scopes: list[Scope]
@@ -24,7 +24,7 @@ class SessionAnswer(Wire):
     visitor_token: str | None = Field(
         None,
         description="Of a new visitor of the widget, on a page of `widget_origins`: what its header X-Visitor-Token sends from now "
-        "on. Null for everybody else.",
+        "on. Null for every other caller.",
     )
 
 
@@ -38,13 +38,13 @@ class NewKeyRequest(NativeRequest):
 
 
 class RotateKeyRequest(NativeRequest):
-    """How a key is rotated."""
+    """The options of a rotation of a key."""
 
     grace_hours: float = Field(24, ge=0, le=8_760, description="Hours for which the old key is still accepted.")
 
 
 class KeyInfo(Wire):
-    """What is known of a key, without its secret."""
+    """The public facts about a key, without its secret."""
 
     id: str
     prefix: str = Field(description="How the key begins; the rest of it is not stored.")

@@ -12,10 +12,10 @@ class HolderInfo(Wire):
 
     caller: str
     state: Literal["new", "established", "quarantined", "released", "dropped"] = Field(
-        description="new: nobody has agreed with it yet; established: others agree with it; quarantined: set apart by the "
+        description="new: nobody has agreed with it yet; established: others agree with it; quarantined: by the "
         "review; released: an operator vouches for it; dropped: an operator has retracted all it said."
     )
-    reason: str | None = Field(description="Why it was set apart.")
+    reason: str | None = Field(description="Why it was quarantined.")
     decided_by: str | None = Field(description="Who changed its state last: review, or the id of an operator.")
     decided_at: str | None
     standing: int = Field(description="How much of its feedback is learned.")
@@ -28,5 +28,5 @@ class HolderInfo(Wire):
 class HoldersAnswer(Wire):
     """Callers of a model, with their standing."""
 
-    callers: list[HolderInfo] = Field(description="Those set apart first, then the newest.")
+    callers: list[HolderInfo] = Field(description="The quarantined ones first, then the newest.")
     counts: dict[str, int] = Field(description="State -> how many callers are in it.")

@@ -11,7 +11,7 @@ Base64 = str
 
 
 class CohortParameters(NativeRequest):
-    """What all members of a cohort agree on."""
+    """The parameters that all members of a cohort agree on."""
 
     classes: list[Label] = Field(min_length=1, max_length=1_000, description="The classes, in the order of the sums.")
     size: int = Field(100, ge=2, description="Members at which the cohort stops to take further ones.")
@@ -41,7 +41,7 @@ class CohortParameters(NativeRequest):
 
 
 class CohortAnswer(Wire):
-    """How far a cohort is."""
+    """The state of a cohort."""
 
     id: str
     state: CohortStateName
@@ -77,7 +77,7 @@ class Membership(Wire):
 
 
 class MemberAnswer(Wire):
-    """What a member needs for the present round, until it has sent its message; null otherwise."""
+    """The data that a member needs for the present round, until it has sent its message; null otherwise."""
 
     state: CohortStateName
     deadline: str = Field(description="As of the cohort.")

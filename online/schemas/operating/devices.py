@@ -49,7 +49,7 @@ class MemoryFallback(Wire):
 
 
 class SummedExamples(Wire):
-    """How many examples of a model one process has summed: `learner`, or `worker-1` and so on."""
+    """The number of examples of a model that one process has summed: `learner`, or `worker-1` and so on."""
 
     model: str
     by: str
@@ -57,7 +57,7 @@ class SummedExamples(Wire):
 
 
 class DeviceReport(Wire):
-    """What one process says about the devices it uses."""
+    """The report of one process on the devices that it uses."""
 
     process: str
     pid: int

@@ -40,7 +40,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class AgreementTally:
-    """What others think of one holder: how many of its statements they can judge, and how many they agree with."""
+    """The agreement of others with one holder: the number of its statements that they can judge, and of those that they agree with."""
 
     judged: int = 0
     agreed: int = 0
@@ -52,7 +52,7 @@ class AgreementTally:
 
 
 class StatementIndex:
-    """Who says what. standings: of the holders that are not trusted, by name; one that was forgotten is new."""
+    """Statements grouped by holder. standings: untrusted holders' standing by name; a missing one counts as new."""
 
     def __init__(self, statements: Sequence[Statement], standings: Mapping[str, StandingRow]) -> None:
         self.statements, self.standings = statements, standings
@@ -71,10 +71,10 @@ class StatementIndex:
         standing = self.standings.get(statement.holder)
         if standing is None or standing.state == "new":
             return NEW_VOTE
-        return 0.0 if standing.is_set_apart else 1.0
+        return 0.0 if standing.is_quarantined else 1.0
 
     def find_verdicts(self) -> list[Verdict]:
-        """Of each statement, whether others agree with it; None where too few spoke about the question."""
+        """Return for each statement whether others agree with it; None where too few spoke about the question."""
         verdicts: list[Verdict] = [None] * len(self.statements)
         votes = np.array([self.vote(each) for each in self.statements])
         voices = [place for place, vote in enumerate(votes) if vote]
@@ -106,7 +106,7 @@ class StatementIndex:
         return list(found.values())
 
     def tally(self, verdicts: Sequence[Verdict]) -> dict[str, AgreementTally]:
-        """Of each holder that is not trusted."""
+        """Return the agreement with each holder that is not trusted."""
         judged, agreed = defaultdict[str, int](int), defaultdict[str, int](int)
         for statement, verdict in zip(self.statements, verdicts, strict=True):
             if verdict is not None and not statement.is_trusted:
@@ -194,7 +194,7 @@ def is_agreed_with(tally: AgreementTally, expected: float | None) -> bool:
 
 
 def probability_of_at_most(successes: int, trials: int, probability: float) -> float:
-    """Of a binomial distribution."""
+    """Return the cumulative probability of a binomial distribution."""
     if not 0 < probability < 1:
         return float(probability <= 0 or successes >= trials)
     odds = log(probability), log1p(-probability)

@@ -2,9 +2,9 @@
 
     newest feedback, and what is held --Crowd--> verdicts --> others agree           --> the holder is established,
                                                                                         its held feedback is learned
-                                                          --> others disagree by far --> the holder is set apart
+                                                          --> others disagree by far --> the holder is quarantined
                                                           --> many new holders push one answer against all others
-                                                                                     --> they are set apart
+                                                                                     --> they are quarantined
 
 Curators are never reviewed: where nobody else gives feedback, a review is one query that finds nothing.
 """
@@ -56,15 +56,15 @@ REVIEWED = ("established", "new")  # states that a review may change; an operato
 
 @dataclass(frozen=True, slots=True)
 class ReviewFindings:
-    """What a review has found.
+    """The findings of a review.
 
-    set_apart: holders, with the reasons. unfinished: holders that were set apart before, and of whom something stands that
+    quarantined: holders, with the reasons. unfinished: quarantined holders before, and of whom something stands that
     they said until then. released: ids of held feedback.
     """
 
     tallies: Mapping[str, AgreementTally]
     established: Sequence[str] = ()
-    set_apart: Mapping[str, str] | None = None
+    quarantined: Mapping[str, str] | None = None
     released: Sequence[str] = ()
     unfinished: Sequence[str] = ()
 
@@ -103,7 +103,7 @@ class CallerReview:
         return findings
 
     def _load(self, connection: Connection) -> StatementIndex | None:
-        """Return None where everybody is trusted, or nothing has changed since the last review."""
+        """Return None where every caller is trusted, or nothing has changed since the last review."""
         if not count_states(connection, self.name):
             return None
         seen = (*count_statements(connection, self.name), self.live.current.version)
@@ -122,21 +122,21 @@ class CallerReview:
         verdicts = crowd.find_verdicts() if self.is_text else judge_by_model(crowd, model)
         tallies = crowd.tally(verdicts)
         expected = expected_agreement(tallies)
-        set_apart = self._find_opponents(crowd, verdicts, tallies) if expected is not None else {}
+        quarantined = self._find_opponents(crowd, verdicts, tallies) if expected is not None else {}
         established = [
             holder
             for holder, tally in tallies.items()
-            if holder not in set_apart and is_new(crowd, holder) and is_agreed_with(tally, expected)
+            if holder not in quarantined and is_new(crowd, holder) and is_agreed_with(tally, expected)
         ]
         if self.is_text:
             verdicts = add_model_opinions(crowd.statements, verdicts, model)
-        released = self._find_released(crowd, verdicts, set(established), set_apart)
-        return ReviewFindings(tallies, established, set_apart, released, find_unfinished(crowd))
+        released = self._find_released(crowd, verdicts, set(established), quarantined)
+        return ReviewFindings(tallies, established, quarantined, released, find_unfinished(crowd))
 
     def _find_opponents(
         self, crowd: StatementIndex, verdicts: Sequence[Verdict], tallies: Mapping[str, AgreementTally]
     ) -> dict[str, str]:
-        """Return the holders to set apart, with the reasons."""
+        """Return the holders to quarantine, with the reasons."""
         found: dict[str, str] = {}
         overall = expected_agreement(tallies)
         for holder, tally in tallies.items():
@@ -153,14 +153,14 @@ class CallerReview:
         return {holder: reason for holder, reason in found.items() if states.get(holder, "new") in REVIEWED}
 
     def _find_released(
-        self, crowd: StatementIndex, verdicts: Sequence[Verdict], established: set[str], set_apart: Mapping[str, str]
+        self, crowd: StatementIndex, verdicts: Sequence[Verdict], established: set[str], quarantined: Mapping[str, str]
     ) -> list[str]:
         """Return what was held for its holder's influence, and others agree with; of a holder that others trust, all else too."""
         ids = []
         for statement, verdict in zip(crowd.statements, verdicts, strict=True):
             standing = crowd.standings.get(statement.holder)
-            is_set_apart = statement.holder in set_apart or (standing is not None and standing.is_set_apart)
-            if statement.hold != "influence" or is_set_apart:
+            is_quarantined = statement.holder in quarantined or (standing is not None and standing.is_quarantined)
+            if statement.hold != "influence" or is_quarantined:
                 continue
             is_vouched_for = standing is not None and standing.state == "released"
             if verdict or is_vouched_for or (verdict is None and statement.holder in established):
@@ -170,8 +170,8 @@ class CallerReview:
     # what it does about it
 
     async def _act(self, findings: ReviewFindings) -> None:
-        for holder, reason in sorted((findings.set_apart or {}).items()):
-            await self.holders.set_apart(holder, reason)
+        for holder, reason in sorted((findings.quarantined or {}).items()):
+            await self.holders.quarantine(holder, reason)
         for holder in findings.unfinished:
             await self.holders.retract_feedback(holder, is_kept=True)
         for holder in findings.established:
@@ -199,14 +199,14 @@ def is_new(crowd: StatementIndex, holder: str) -> bool:
 
 
 def find_unfinished(crowd: StatementIndex) -> list[str]:
-    """Return holders that were set apart, with feedback from before that stands: a process was killed, or it came at that moment.
+    """Return quarantined holders, with feedback from before that stands: a process was killed, or it came at that moment.
 
     What a curator has accepted since then stays.
     """
     found = set()
     for each in crowd.statements:
         standing = crowd.standings.get(each.holder)
-        if each.hold is not None or standing is None or not standing.is_set_apart:
+        if each.hold is not None or standing is None or not standing.is_quarantined:
             continue
         if each.created_at <= (standing.decided_at or ""):
             found.add(each.holder)

@@ -1,6 +1,6 @@
 """Decisions about holders: set one apart, release it, drop all it said. Each is many small transactions.
 
-    set apart --> new feedback is held; what stands is retracted exactly, and held
+    quarantined --> new feedback is held; feedback in force is retracted exactly, and held
     release   --> what is held is accepted; the review leaves the holder alone
     drop      --> what stands is retracted exactly, what is held is rejected; new feedback is held
 
@@ -45,19 +45,19 @@ class Holders:
         """From now on it may say as much as others."""
         await self._set_state(holder, "established", None, DECIDED_BY_REVIEW)
 
-    async def set_apart(self, holder: str, reason: str, by: str = DECIDED_BY_REVIEW) -> None:
+    async def quarantine(self, holder: str, reason: str, by: str = DECIDED_BY_REVIEW) -> None:
         """Stop learning from a holder, and hold the feedback that it gave."""
         await self._set_state(holder, "quarantined", reason, by)
         await self.retract_feedback(holder, is_kept=True)
 
     async def release(self, holder: str, by: str) -> StandingRow:
-        """Raises NotFound for a holder that is not known."""
+        """Vouch for a holder: learn what is held of it. Raises NotFound for a holder that is not known."""
         await self._set_state(holder, "released", None, by, must_exist=True)
         await self.accept_all(holder, by)
         return await self._load(holder)
 
     async def drop(self, holder: str, by: str) -> StandingRow:
-        """Raises NotFound for a holder that has given no feedback."""
+        """Retract all feedback of a holder. Raises NotFound for a holder that has given no feedback."""
         await self._set_state(holder, "dropped", None, by, must_exist=True)
         await self.retract_feedback(holder, is_kept=False)
         while rejected := await self.feedback.transactions.write(

@@ -54,7 +54,7 @@ class Erasures:
         return describe_start(id, rows)
 
     async def load(self, id: str) -> ErasureStatus:
-        """Raises NotFound."""
+        """Return what is stored under an id. Raises NotFound."""
         return describe_status(*await asyncio.to_thread(self.work.load, id))
 
     async def run(self) -> None:

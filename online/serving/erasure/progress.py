@@ -39,7 +39,7 @@ class ErasableModel:
 
 @dataclass(frozen=True, slots=True)
 class ErasureContext:
-    """What the steps of all erasures share.
+    """The context that the steps of all erasures share.
 
     parts: of the running service; none where it is stopped. waiting_since, copies_before: by erasure and model, when the wait for the learner
     began, and the rebuilds of the copy before this erasure asked for one. A process that is killed forgets both.

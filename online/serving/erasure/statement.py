@@ -26,13 +26,13 @@ def digest_user(keys: SigningKeys, user: str) -> str:
     return hmac.digest(bytes.fromhex(oldest.secret), user.encode(), "sha256").hex()
 
 
-def sign_statement(keys: SigningKeys, statement: Mapping[str, Any]) -> dict[str, Any]:
+def sign_statement(keys: SigningKeys, statement: Mapping[str, object]) -> dict[str, Any]:
     """Return the statement with its signature."""
     return {**statement, "signature": keys.sign(PURPOSE, canonical(statement))}
 
 
-def check_statement(keys: SigningKeys, signed: Any) -> None:
-    """Raises BadInput that says why a statement is not one of this state folder."""
+def check_statement(keys: SigningKeys, signed: object) -> None:
+    """Raise BadInput that says why a statement is not one of this state folder."""
     if not isinstance(signed, dict) or signed.get("format") != FORMAT:
         raise BadInput(f"this is no statement of an erasure: it lacks the format {FORMAT!r}")
     statement = {name: value for name, value in signed.items() if name != "signature"}
@@ -43,7 +43,7 @@ def check_statement(keys: SigningKeys, signed: Any) -> None:
         raise BadInput("the statement was changed after it was signed: its signature does not match")
 
 
-def canonical(statement: Mapping[str, Any]) -> bytes:
+def canonical(statement: Mapping[str, object]) -> bytes:
     """Return the canonical JSON that is signed."""
     return json.dumps(statement, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 

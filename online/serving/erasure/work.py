@@ -61,7 +61,7 @@ class ErasureWork:
         self.context = ErasureContext(workspace, parts)
 
     def begin(self, id: str, user: str, models: Sequence[str], on_retracted: Callable[[], None] = lambda: None) -> None:
-        """Record an erasure, and do the first step of each model: what the caller is told at once.
+        """Record an erasure, and do the first step of each model: the caller learns their counts at once.
 
         on_retracted: called in this thread, for each model, once all feedback of the user is retracted.
         """
@@ -87,7 +87,7 @@ class ErasureWork:
         return self._remove_files(row) if row.step == "files" else self._clean_database(row)
 
     def load(self, id: str) -> tuple[ErasureRow, list[ErasureModelRow]]:
-        """Raises NotFound."""
+        """Return what is stored under an id. Raises NotFound."""
 
         def read(connection: Connection) -> tuple[ErasureRow | None, list[ErasureModelRow]]:
             return jobs.load_erasure(connection, id), jobs.load_models(connection, id)
@@ -139,7 +139,7 @@ class ErasureWork:
         self._commit(lambda connection: jobs.end_erasure(connection, row.id, DONE, statement))
         return True
 
-    def _sign(self, row: ErasureRow, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+    def _sign(self, row: ErasureRow, cleaned: Mapping[str, object]) -> dict[str, Any]:
         statement = {
             "format": FORMAT,
             "id": row.id,

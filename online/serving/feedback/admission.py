@@ -40,7 +40,7 @@ MAX_HELD_IN_ALL = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What was decided about one item.
+    """The decision about one item.
 
     hold: why it is not learned yet; None if it is. holder: the number of its holder, as in `Event`.
     """
@@ -87,7 +87,7 @@ def admit(
     item: NewFeedback,
     prediction: PredictionRow | None,
 ) -> Admission:
-    """Raises Forbidden for teaching by a caller that may not teach, and QuotaExceeded for too much that waits."""
+    """Decide about one item. Raises Forbidden for teaching by a caller that may not teach, and QuotaExceeded for too much that waits."""
     if caller.is_trusted:
         return Admission(False)
     if item.example_count:
@@ -129,7 +129,7 @@ def needs_review(
 
 
 def check_room_for_held(connection: Connection, model: str, place: int, holder: str) -> None:
-    """Raises QuotaExceeded."""
+    """Raise QuotaExceeded."""
     if count_undecided(connection, model, holder) >= MAX_HELD or count_undecided(connection, model) >= MAX_HELD_IN_ALL:
         raise QuotaExceeded(f"feedback {place}: too much waits for review; try again later", 3_600)
 

@@ -27,7 +27,7 @@ RETRACTED = 50  # of one transaction, for which others wait some milliseconds
 
 
 def load_examples(connection: Connection, model: str, user: str | None, of_each: int) -> ExamplesAnswer:
-    """Return the newest examples of each class by a user, with those that are held or were rejected; user None: by everybody, without them."""
+    """Return the newest examples of each class by a user, with those that are held or were rejected; user None: by every user, without held and rejected ones."""
     rows = load_newest_examples(connection, model, user, of_each, MAX_EXAMPLES)
     set_aside = [] if user is None else list_held_of_user(connection, model, user)
     held, rejected = labels_of(set_aside, None), labels_of(set_aside, "rejected")[:of_each]

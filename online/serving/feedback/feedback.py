@@ -10,7 +10,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
 
 from msgspec.structs import replace
 from sqlalchemy import Connection
@@ -200,8 +199,8 @@ async def prepare_items(items: Sequence[FeedbackItem], chosen: Sequence[bool], e
     ]
 
 
-async def encode_all(encoder: Encoder, instances: Sequence[Any]) -> list[bytes]:
-    """Raises what encoding each instance by itself raises."""
+async def encode_all(encoder: Encoder, instances: Sequence[object]) -> list[bytes]:
+    """Encode instances together. Raises what encoding each instance by itself raises."""
     if not instances:
         return []
     try:

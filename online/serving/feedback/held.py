@@ -1,4 +1,4 @@
-"""Held feedback: what its callers are told about it."""
+"""Receipts and outcomes of held feedback, for its callers."""
 
 from sqlalchemy import Connection
 

@@ -1,6 +1,6 @@
 """Limits the influence of one holder before others agree with it.
 
-    set apart                                   --> held: quarantine
+    quarantined                                 --> held: quarantine
     enough about this reply or class, or in all --> held: influence, until others agree or the window has passed
     otherwise                                   --> learned at once
 
@@ -41,7 +41,7 @@ class Influence:
         self, connection: Connection, standing: StandingRow, item: NewFeedback, subject: str | None
     ) -> HoldReason | None:
         """Return why an item is not learned yet; None if it is. subject: the reply or class that it is about."""
-        if standing.is_set_apart:
+        if standing.is_quarantined:
             return "quarantine"
         if not self.has_limits or self.has_room(connection, standing, subject, item.prediction_id):
             return None

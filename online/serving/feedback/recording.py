@@ -184,7 +184,7 @@ class SubmissionRecording:
         return is_complaint(item, None if prediction is None else prediction.choice)
 
     def _find_prediction(self, place: int, item: NewFeedback) -> PredictionRow | None:
-        """Raises NotFound for a prediction that does not exist, or is another caller's."""
+        """Return the prediction that an item is about. Raises NotFound for a prediction that does not exist, or is another caller's."""
         if item.prediction_id is not None and item.prediction_id not in self.predictions:
             retention = describe_retention(self.recorder.settings)
             raise NotFound(f"feedback {place}: {self.name} has no prediction {item.prediction_id!r}{retention}")
@@ -317,7 +317,7 @@ def prepare_item(
     )
 
 
-def write_json(value: Any) -> str:
+def write_json(value: object) -> str:
     """Return a value as JSON."""
     try:
         return orjson.dumps(value).decode()
@@ -326,7 +326,7 @@ def write_json(value: Any) -> str:
 
 
 def check_repetition(place: int, item: NewFeedback, content: str, is_own: bool) -> None:
-    """Raises Conflict for an id that was used before for something else, or by another caller."""
+    """Raise Conflict for an id that was used before for something else, or by another caller."""
     if not is_own or content != item.content:
         raise Conflict(f"feedback {place}: the id {item.id!r} was used before for something else")
 

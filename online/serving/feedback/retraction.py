@@ -109,7 +109,7 @@ def find_closed_until(connection: Connection, model: str) -> int:
 
 
 def check_not_expired(connection: Connection, model: str, offset: int, what: str) -> None:
-    """Raises PreconditionFailed for an event that may not be retracted any more."""
+    """Raise PreconditionFailed for an event that may not be retracted any more."""
     if offset <= find_closed_until(connection, model):
         raise PreconditionFailed(
             f"{what} is older than event_retention_days: its contents are no longer kept, so it cannot be un-learned"

@@ -65,7 +65,7 @@ def reject(connection: Connection, row: HeldFeedbackRow, by: str, note: str | No
 
 
 def load_waiting(connection: Connection, model: str, id: str) -> HeldFeedbackRow:
-    """Raises NotFound, and Conflict for an item that was decided."""
+    """Return held feedback that waits. Raises NotFound, and Conflict for an item that was decided."""
     row = load_held(connection, model, id)
     if row is None:
         raise NotFound(f"{model} holds no feedback {id!r}")

@@ -26,7 +26,7 @@ MAX_SHOWN = 5  # replies and example questions of one addition
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """What a caller has added. replies: the texts of the first ones as they are now. questions: the first examples."""
+    """The addition of a caller. replies: the texts of the first ones as they are now. questions: the first examples."""
 
     replies: Sequence[str]
     questions: Sequence[str]

@@ -58,7 +58,7 @@ from online.store.inbox import (
 from online.store.predictions import PredictionRow, load_predictions
 from online.store.repertoire.replies import ReplyRow, find_reply
 
-OTHER_REPLY = "A curator has written another reply."  # what the callers of held corrections are told
+OTHER_REPLY = "A curator has written another reply."  # the reason that callers of held corrections read
 BY_PERSONS = {"accepted": "approve", "rejected": "reject"}
 BY_SERVICE = ("agreement", "review", "service")  # who decides about held feedback without a person
 
@@ -69,7 +69,7 @@ class OtherItemsOpen(Exception):
 
 @dataclass(slots=True)
 class DecisionReceipts:
-    """What one transaction has done. skipped: items whose prediction is gone."""
+    """The results of one transaction. skipped: items whose prediction is gone."""
 
     outcomes: list[InboxOutcomeRow] = field(default_factory=list)
     receipts: list[Receipt] = field(default_factory=list)
@@ -83,7 +83,7 @@ class DecisionReceipts:
 
 
 class Inbox:
-    """What curators see of one model, and decide. Every method may raise an OnlineError."""
+    """The inbox of one model: shows and decides its items. Every method may raise an OnlineError."""
 
     def __init__(self, feedback: Feedback) -> None:
         self.feedback, self.transactions, self.name = feedback, feedback.transactions, feedback.name
@@ -98,7 +98,7 @@ class Inbox:
     # decide
 
     async def decide(self, request: DecideRequest, caller: Caller) -> DecideAnswer:
-        """Raises NotFound where nothing is open any more, and AlreadyDecided."""
+        """Carry out a decision. Raises NotFound where nothing is open any more, and AlreadyDecided."""
         self._check(request)
         id, digest = request.id or self.transactions.new_id(), digest_of(request)
         decided = await self.transactions.retry_on_encoder_change(
@@ -108,7 +108,7 @@ class Inbox:
         return decided
 
     def _check(self, request: DecideRequest) -> None:
-        """Raises BadInput."""
+        """Raise BadInput."""
         if request.action in ("merge", "reply") and not self.has_repertoire:
             raise BadInput(
                 f"the action {request.action!r} needs a ranker; items of {self.name} are approved or rejected"
@@ -130,7 +130,7 @@ class Inbox:
     async def _try(
         self, request: DecideRequest, id: str, digest: str, caller: Caller, config: EncoderConfig
     ) -> DecideAnswer:
-        """Raises OtherItems where somebody was faster."""
+        """Carry out a decision about the items that were planned for. Raises OtherItems where somebody was faster."""
         plan, prepared = await self._prepare(request, caller, config)
         has_features = any(item.features or item.correction_features for item in prepared.values())
 
@@ -213,7 +213,7 @@ class Inbox:
         return DecideAnswer(decision=known.id, action=known.action, closed=closed, offset=known.last_offset, skipped=[])
 
     def _check_undecided(self, connection: Connection, ids: Sequence[str]) -> None:
-        """Raises AlreadyDecided if a person decided about one of these items."""
+        """Raise AlreadyDecided if a person decided about one of these items."""
         if not ids:
             return
         before = find_decision_about(connection, self.name, ids)

@@ -38,7 +38,7 @@ MAX_EXAMPLES = 500  # of a model without a repertoire, the newest; the others ar
 
 @dataclass(frozen=True, slots=True)
 class NamedReplies:
-    """What is known about the replies that items name.
+    """The known facts about the replies that items name.
 
     texts: by id. proposed: item -> the id of the reply that has the text of its correction. brought: items that brought a reply.
     """

@@ -68,7 +68,7 @@ class UndoTransaction:
         self.receipts: list[Receipt] = []
 
     def undo_all(self, outcomes: list[InboxOutcomeRow]) -> None:
-        """What came last goes first, and what was in force is in force again in its order."""
+        """Undo the newest effects first, and restore retracted feedback in its order."""
         rows = load_feedback(self.connection, self.name, [outcome.item for outcome in outcomes])
         for outcome in outcomes:
             row = rows.get(outcome.item)

@@ -23,7 +23,7 @@ LOOK_EVERY_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class LearningPosition:
-    """How far a model is. head: the last offset of its log. learned_until: of its newest version. progress: of its learner."""
+    """The position of a model in its log. head: the last offset of its log. learned_until: of its newest version. progress: of its learner."""
 
     head: int
     learned_until: int

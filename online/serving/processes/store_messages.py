@@ -10,7 +10,6 @@ can only be a defect, and the first worker then does the work itself.
 
 import struct
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
@@ -111,8 +110,8 @@ WORK = msgspec.msgpack.Decoder(tuple[int, Work])
 OUTCOME = msgspec.msgpack.Decoder(WriteOutcome)
 
 
-def frame(message: Any) -> bytes:
-    """Raises ValueError for a message that is too long, or holds what MessagePack cannot."""
+def frame(message: object) -> bytes:
+    """Return a message with its length before it. Raises ValueError for a message that is too long, or holds what MessagePack cannot."""
     payload = ENCODER.encode(message)
     if len(payload) > MAX_MESSAGE_BYTES:
         raise ValueError(f"a message of {len(payload):,} bytes; at most {MAX_MESSAGE_BYTES:,} are sent")
@@ -143,7 +142,7 @@ class Frames:
 
 
 def read_work(payload: bytes) -> tuple[int, Work]:
-    """Raises BrokenChannel."""
+    """Read the number and the work of a message. Raises BrokenChannel."""
     try:
         return WORK.decode(payload)
     except msgspec.MsgspecError as error:
@@ -151,7 +150,7 @@ def read_work(payload: bytes) -> tuple[int, Work]:
 
 
 def read_outcome(payload: bytes) -> WriteOutcome:
-    """Raises BrokenChannel."""
+    """Read an outcome. Raises BrokenChannel."""
     try:
         return OUTCOME.decode(payload)
     except msgspec.MsgspecError as error:
@@ -171,7 +170,7 @@ def describe_failure(number: int, error: BaseException) -> WriteOutcome:
 
 
 def receipts_of(outcome: WriteOutcome) -> list[Receipt]:
-    """Raises the error that the work has raised."""
+    """Return the receipts of an outcome. Raises the error that the work has raised."""
     if outcome.failure is not None:
         raise restore_error(outcome.failure)
     return [Receipt(id=id, offset=offset, status=status) for id, offset, status in outcome.receipts]

@@ -1,4 +1,4 @@
-"""The time that a job may take by the clock, whatever it does: what waits for ever is ended as well."""
+"""The time that a job may take by the clock, whatever it does: a job that waits without end is ended as well."""
 
 import asyncio
 import time

@@ -15,7 +15,7 @@ from online.store.repertoire.replies import find_reply
 def admit_changes(
     connection: Connection, changes: Sequence[ReplyChange], model: str, caller: Caller, settings: Settings
 ) -> None:
-    """Raises Forbidden for a change to a reply that is there, and QuotaExceeded. A curator may do everything."""
+    """Raise Forbidden for a change to a reply that is there, and QuotaExceeded. A curator may do everything."""
     if caller.is_trusted:
         return
     if caller.is_visitor:

@@ -59,7 +59,7 @@ class ReplyChange:
 
 @dataclass(frozen=True, slots=True)
 class ImportLineError:
-    """What is wrong with a line. message: in English. entry: of the field, from 1. about: see `LineProblem`."""
+    """The error of a line. message: in English. entry: of the field, from 1. about: see `LineProblem`."""
 
     code: LineErrorCode
     message: str
@@ -79,7 +79,7 @@ class ParsedLine:
 
 @dataclass(frozen=True, slots=True)
 class PlannedLine:
-    """What a line would do; nothing if it has neither a change nor an error. was: the text it replaces."""
+    """The effect of a line; nothing if it has neither a change nor an error. was: the text it replaces."""
 
     number: int
     id: str
@@ -104,7 +104,7 @@ class ParsedFile:
 
 
 def parse_file(data: bytes, format: FileFormat) -> ParsedFile:
-    """Raises BadInput if the file is not in this format at all."""
+    """Parse a file of replies. Raises BadInput if the file is not in this format at all."""
     if format == "xlsx":
         return parse_xlsx(data)
     if data.startswith((ZIP, OLE)):

@@ -56,7 +56,7 @@ for dialect, statements in (("sqlite", SQLITE_TRIGGERS), ("postgresql", POSTGRES
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """What to append.
+    """An entry to append.
 
     actor: who did it: "key:NAME", "visitor:ID", "local", ... address: from where; "" for the machine itself.
     target: an offset, a version or a key; never a name that a user chose. details: numbers and short words of our own.
@@ -152,7 +152,7 @@ def walk_audit(connection: Connection) -> Iterator[Mapping[str, Any]]:
         last = page[-1]["id"]
 
 
-def compute_digest(before: str, row: Mapping[str, Any]) -> str:
+def compute_digest(before: str, row: Mapping[str, object]) -> str:
     """Return sha256 of the digest before and of every column but the digest. A list in JSON, so that no two rows look alike."""
     values = [row[name] for name in ("id", "at", "actor", "address", "action", "model", "target", "details")]
     return sha256(json.dumps([before, *values]).encode()).hexdigest()

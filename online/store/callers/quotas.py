@@ -12,7 +12,7 @@ KEPT = timedelta(hours=48)
 
 
 class QuotaRow(SQLModel, table=True):
-    """What a holder has used within one hour. hour: ISO 8601 up to the hour, in UTC."""
+    """The use of quotas by a holder within one hour. hour: ISO 8601 up to the hour, in UTC."""
 
     __tablename__ = "quota_use"
 

@@ -18,7 +18,7 @@ from online.store.feedback import FEEDBACK, given_by
 
 State = Literal["new", "established", "quarantined", "released", "dropped"]
 STATES: tuple[State, ...] = get_args(State)
-SET_APART: tuple[State, ...] = ("quarantined", "dropped")
+QUARANTINED_STATES: tuple[State, ...] = ("quarantined", "dropped")
 
 
 class StandingRow(SQLModel, table=True):
@@ -45,9 +45,9 @@ class StandingRow(SQLModel, table=True):
     decided_at: str | None = None
 
     @property
-    def is_set_apart(self) -> bool:
+    def is_quarantined(self) -> bool:
         """Whether nothing of the holder is learned."""
-        return self.state in SET_APART
+        return self.state in QUARANTINED_STATES
 
 
 STANDING: Any = StandingRow.__table__  # type: ignore[attr-defined]
@@ -94,8 +94,8 @@ def load_standings(connection: Connection, model: str, holders: Sequence[str]) -
 
 
 def list_standings(connection: Connection, model: str, count: int) -> list[StandingRow]:
-    """Return the holders that are set apart, then the others, those that were seen last first."""
-    is_free = STANDING.c.state.not_in(SET_APART)
+    """Return the quarantined holders, then the others, those that were seen last first."""
+    is_free = STANDING.c.state.not_in(QUARANTINED_STATES)
     query = select(STANDING).where(STANDING.c.model == model).order_by(is_free, STANDING.c.seen_at.desc())
     return [StandingRow(**row) for row in connection.execute(query.order_by(STANDING.c.holder).limit(count)).mappings()]
 

@@ -18,7 +18,7 @@ from online.store.repertoire.replies import find_reply_by_text
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a holder said about a question: that the answer `label` is right (or that it is wrong).
+    """A statement of a holder about a question: that the answer `label` is right (or that it is wrong).
 
     features: of the question. choice: what the holder was answered. is_trusted: whether a trusted caller said it. hold: why
     it is held; None if it stands.

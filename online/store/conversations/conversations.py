@@ -77,14 +77,14 @@ CONVERSATIONS: Any = ConversationRow.__table__  # type: ignore[attr-defined]
 
 @dataclass(frozen=True, slots=True)
 class ListPosition:
-    """Where a conversation stands in the list: pinned ones come first, then those used last."""
+    """The position of a conversation in the list: pinned ones come first, then those used last."""
 
     pinned: bool
     updated_at: str
     id: str
 
 
-def make_title(question: Any) -> str:
+def make_title(question: object) -> str:
     """Return a question on one line, shortened to TITLE_CHARS."""
     text = extract_question(question)
     words = " ".join(text.split()) if isinstance(text, str) else json.dumps(text)
@@ -263,7 +263,7 @@ def delete_conversation(connection: Connection, model: str, user: str, id: str) 
     return turns.rowcount
 
 
-# Shared conversations: a branch that its user lets everybody read who knows an unguessable id.
+# Shared conversations: a branch that every holder of an unguessable id may read.
 #
 #     share --> share_id, and the last turn that is shared       again: the same id, up to the newest turn now
 #     end the share, delete the conversation, erase the user --> the id is unknown

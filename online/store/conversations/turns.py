@@ -42,7 +42,7 @@ TURNS: Any = TurnRow.__table__  # type: ignore[attr-defined]
 
 @dataclass(frozen=True, slots=True)
 class RequestedTurn:
-    """What a prediction request says beyond its instance.
+    """The conversation that a prediction request names.
 
     conversation: the id, if any. title: of the conversation, if it is new. exclude: answers to leave out. after: the turn
     that it follows, or START; None: the newest one.
@@ -54,7 +54,7 @@ class RequestedTurn:
     after: str | None = None
 
 
-def extract_question(instance: Any) -> Any:
+def extract_question(instance: object) -> Any:
     """Return what a user typed: a follow-up is stored as an object, with the question before it."""
     return instance["text"] if isinstance(instance, dict) and isinstance(instance.get("text"), str) else instance
 
@@ -122,7 +122,7 @@ def load_questions(
 
 
 def check_turn(connection: Connection, model: str, conversation: str, turn: str) -> None:
-    """Raises NotFound unless a turn belongs to a conversation."""
+    """Raise NotFound unless a turn belongs to a conversation."""
     place = select(TURNS.c.conversation).where(TURNS.c.model == model, TURNS.c.prediction_id == turn)
     if connection.scalar(place) != conversation:
         raise NotFound(f"the conversation {conversation!r} has no turn {turn!r}, which the question is to follow")

@@ -92,7 +92,7 @@ def list_groups() -> list[TableGroup]:
 
 
 def prepare_schema(url: str, reader: Engine, groups: Sequence[TableGroup] = ()) -> None:
-    """Raises SetupError for a database that this version of the package cannot use. groups: by default all."""
+    """Raise SetupError for a database that this version of the package cannot use. groups: by default all."""
     groups = groups or list_groups()
     with reader.connect() as connection:
         if find_revisions(connection, groups, url) == [group.head for group in groups]:
@@ -183,7 +183,7 @@ def check_columns(connection: Connection, groups: Sequence[TableGroup], url: str
 
 
 def select_nothing(table: Table, name: str, dialect: Dialect) -> str:
-    """A query that names every column of a table. Compiling those of all tables would take longer than running them."""
+    """Return a query that names every column of a table. Compiling those of all tables would take longer than running them."""
     if (found := NOTHING.get((table, name))) is None:
         found = NOTHING[table, name] = str(select(table).where(false()).compile(dialect=dialect))
     return found

@@ -113,7 +113,7 @@ class Store:
         """Run `run` in the next transaction; the future resolves once that is committed.
 
         durable: whether the commit is fsynced. `run` may raise: its changes are undone, and the future raises the same.
-        is_background: run it in a transaction of its own, and let work that waits go first, but not for ever.
+        is_background: run it in a transaction of its own, and let waiting work go first for a limited time.
         After `close` it raises Unavailable: a thread of a service that stops may still submit work, and wait for it.
         """
         work = StoreWork(run, durable, Future(), is_background)

@@ -45,7 +45,7 @@ def load_expiry(connection: Connection, model: str) -> EventExpiry:
 
 
 def save_expiry(connection: Connection, model: str, expiry: EventExpiry) -> None:
-    """The lock of the log is held."""
+    """Save the expiry. The caller holds the lock of the log."""
     save_value(connection, expiry_key(model), json.dumps(asdict(expiry)))
 
 

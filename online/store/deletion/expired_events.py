@@ -34,7 +34,7 @@ NO_TITLE = "…"  # of a conversation whose first question is gone
 
 @dataclass(frozen=True, slots=True)
 class ExpiryCounts:
-    """What one page has removed. until: the offset up to which all is done."""
+    """The numbers of deleted rows of one page. until: the offset up to which all is done."""
 
     until: int
     events: int

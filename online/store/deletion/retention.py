@@ -41,7 +41,7 @@ class DeletionStep:
 
 @dataclass(frozen=True, slots=True)
 class StoredPredictions:
-    """How many predictions are stored, and about how many bytes one takes."""
+    """The number of stored predictions, and the bytes that one takes, estimated."""
 
     rows: int
     row_bytes: float

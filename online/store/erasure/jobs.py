@@ -92,7 +92,7 @@ def save_step(connection: Connection, id: str, model: str, step: str) -> None:
     connection.execute(update(ERASURE_MODELS).where(*_of_model(id, model)).values(step=step))
 
 
-def add_counts(connection: Connection, id: str, model: str, counts: Mapping[str, Any]) -> None:
+def add_counts(connection: Connection, id: str, model: str, counts: Mapping[str, object]) -> None:
     """Add to the counts of a model: numbers are summed, and lists are joined."""
     saved = load_counts(connection, id, model)
     save_counts(connection, id, model, saved | {name: join(saved.get(name), value) for name, value in counts.items()})
@@ -108,7 +108,7 @@ def load_counts(connection: Connection, id: str, model: str) -> dict[str, Any]:
     return dict(json.loads(connection.scalar(select(ERASURE_MODELS.c.counts).where(*_of_model(id, model))) or "{}"))
 
 
-def save_counts(connection: Connection, id: str, model: str, counts: Mapping[str, Any]) -> None:
+def save_counts(connection: Connection, id: str, model: str, counts: Mapping[str, object]) -> None:
     """Save the counts of the statement."""
     connection.execute(update(ERASURE_MODELS).where(*_of_model(id, model)).values(counts=json.dumps(counts)))
 
@@ -118,7 +118,7 @@ def join(before: Any, added: Any) -> Any:
     return added if before is None else before + added
 
 
-def save_findings(connection: Connection, id: str, step: str, findings: Mapping[str, Any]) -> None:
+def save_findings(connection: Connection, id: str, step: str, findings: Mapping[str, object]) -> None:
     """Save what a step that concerns all models has found, and the step that comes next."""
     saved = json.loads(connection.scalar(select(ERASURES.c.findings).where(ERASURES.c.id == id)) or "{}")
     values = {"step": step, "findings": json.dumps({**saved, **findings})}

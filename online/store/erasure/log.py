@@ -26,7 +26,7 @@ from online.store.usage.ratings import forget_rated_answers, update_ratings
 
 @dataclass(frozen=True, slots=True)
 class ErasedNames:
-    """What plugins forget of an erased user, once for the user and once for the labels that only the user has given.
+    """The names that plugins forget of an erased user, once for the user and once for the labels that only the user has given.
 
     labels: of classes and replies that no event names any more. words: that no table may have: the labels, or the user's name.
     """

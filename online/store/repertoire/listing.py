@@ -82,7 +82,7 @@ class ListedReply(NamedTuple):
 
 
 class RepertoireCounts(NamedTuple):
-    """How many replies there are, and how many of them a query finds."""
+    """The number of replies, and of those that a query finds."""
 
     all: int
     given: int

@@ -21,7 +21,7 @@ Span = tuple[int, int]  # the quarters in [first, end)
 
 
 class UsageCountRow(SQLModel, table=True):
-    """What one writer has counted of the questions of one quarter of an hour.
+    """The counts of one writer for the questions of one quarter of an hour.
 
     quarter: since 1970. writer: on Postgres the number of the connection, so that no transaction waits for another one's
     row; on SQLite 0. The counts are those of `UsageCounts`; a part of them may be negative.

@@ -49,7 +49,7 @@ NAMES = ("rated", "good", "bad", "corrected", "helped")
 
 
 class CountingProgress(NamedTuple):
-    """How far the log is counted, and where it ends."""
+    """The progress of counting the log, and the log's end."""
 
     until: int
     head: int

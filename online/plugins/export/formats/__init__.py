@@ -82,7 +82,7 @@ FORMATS: dict[str, ExportFormat] = {
 
 
 def find_format(name: str) -> ExportFormat:
-    """Raises BadInput that lists the formats."""
+    """Return the format of a name. Raises BadInput that lists the formats."""
     found = FORMATS.get(name)
     if found is None:
         raise BadInput(f"there is no export format {name[:40]!r}; use one of {', '.join(FORMATS)}")

@@ -35,7 +35,7 @@ def write(graph: AnswerGraph, description: ExportDescription) -> bytes:
 
 
 def require_extra(name: str, package: str) -> None:
-    """Raises CannotExport if the package of an extra is not installed."""
+    """Raise CannotExport if the package of an extra is not installed."""
     if importlib.util.find_spec(package) is None:
         raise CannotExport(f"the format {name} needs an extra, which is not installed: pip install 'online[{name}]'")
 

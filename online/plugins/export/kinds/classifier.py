@@ -16,7 +16,7 @@ from online.plugins.export.inputs import Features, read_inputs
 
 
 def build(model: Classifier, graph: ExportGraphBuilder, retired: Collection[str]) -> AnswerGraph:
-    """Raises CannotExport for a model that has learned nothing."""
+    """Build the model. Raises CannotExport for a model that has learned nothing."""
     solved = model.state(serving_only=True)["weights"].tensors
     active_C = solved["active"]
     labels = [label for label, active in zip(model.statistics.classes, active_C.tolist(), strict=False) if active]

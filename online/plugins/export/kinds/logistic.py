@@ -12,7 +12,7 @@ from online.plugins.export.inputs import read_columns
 
 
 def build(model: Logistic, graph: ExportGraphBuilder, retired: Collection[str]) -> AnswerGraph:
-    """Raises CannotExport for a model that has learned nothing."""
+    """Build the model. Raises CannotExport for a model that has learned nothing."""
     if not model.labels:
         raise CannotExport("the model has learned no class yet")
     features = read_columns(graph, model.columns, model.input == "table")

@@ -12,7 +12,7 @@ from online.plugins.export.inputs import ROWS, InputSchema, NumberScale
 
 
 def build(model: Majority, graph: ExportGraphBuilder, retired: Collection[str]) -> AnswerGraph:
-    """Raises CannotExport for a model that has learned nothing."""
+    """Build the model. Raises CannotExport for a model that has learned nothing."""
     (answer,) = model.predict([b""])
     if not answer.candidates:
         raise CannotExport("the model has learned no class yet")

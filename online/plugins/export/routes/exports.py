@@ -77,7 +77,7 @@ async def show_export_manifest(
 
 
 async def find_export(caller: Caller, model: ModelRuntime, version: str, format: str) -> KeptExport:
-    """Raises BadInput for an unknown format, Forbidden, and what `VersionExports.find` raises."""
+    """Return the export that a request names. Raises BadInput for an unknown format, Forbidden, and what `VersionExports.find` raises."""
     form = find_format(format)
     check_scope(caller, form.scope, model.spec.name)
     if input_options(model.spec.kind, model.spec.options)["input"] == "table":

@@ -27,7 +27,7 @@ router = Router()
 
 
 async def send_learner_file(request: Request, caller: Caller, model: ModelRuntime, version: str) -> Response:
-    """Raises Forbidden, and what `LearnerFiles.load` raises."""
+    """Send the file with which a device goes on learning. Raises Forbidden, and what `LearnerFiles.load` raises."""
     check_may_read_sums(caller, model)
     number = await asyncio.to_thread(model.snapshots.labels.resolve, version)
     file = await exports_of(model).learner_files.load(number)
@@ -35,7 +35,7 @@ async def send_learner_file(request: Request, caller: Caller, model: ModelRuntim
 
 
 def check_may_read_sums(caller: Caller, model: ModelRuntime) -> None:
-    """Raises Unauthorized or Forbidden."""
+    """Raise Unauthorized or Forbidden."""
     if not model.spec.share_sums:
         check_scope(caller, "curate", model.spec.name)
 

@@ -61,7 +61,7 @@ async def get_encoder_file(request: Request, model: ModelDep, name: str) -> Resp
 
 
 def describe_encoder_file(name: str, path: Path) -> EncoderFile:
-    """Raises NotFound for a file that was deleted since it was found."""
+    """Describe a file of the encoder. Raises NotFound for a file that was deleted since it was found."""
     try:
         found = path.stat()
         return EncoderFile(name=name, bytes=found.st_size, sha256=hash_file(path, found.st_mtime_ns))

@@ -29,7 +29,7 @@ USABLE = 0.8  # share of the free memory; the rest is for activations and for th
 
 @dataclass(frozen=True, slots=True)
 class TowerSize:
-    """What a tower needs. copies: L. block_bytes: of the parameters of one copy in each layer."""
+    """The size of a tower. copies: L. block_bytes: of the parameters of one copy in each layer."""
 
     copies: int
     block_bytes: tuple[int, ...]

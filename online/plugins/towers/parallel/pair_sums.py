@@ -4,7 +4,7 @@
      \\ /     \\ /    |
      01      23     4        floats are not associative: (a + b) + c and a + (b + c) may differ
        \\    /       |
-        0123        4        these pairs are added, whoever adds them
+        0123        4        these pairs are added, by any process
             \\      /
              01234
 

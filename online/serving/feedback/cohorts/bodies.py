@@ -45,7 +45,7 @@ def limits_of(parameters: CohortParameters) -> SumLimits:
 
 
 def write_keys(keys: JoinRequest) -> bytes:
-    """Raises BadInput."""
+    """Encode the public keys of a member. Raises BadInput."""
     return decode(keys.sealing, KEY_BYTES) + decode(keys.masking, KEY_BYTES)
 
 
@@ -78,7 +78,7 @@ def write_body(message: Message, row: CohortRow, number: int) -> bytes:
 
 
 def write_shares(message: SharesMessage, member_count: int, number: int) -> bytes:
-    """Raises BadInput."""
+    """Encode the sealed shares of a member. Raises BadInput."""
     members = range(1, member_count + 1)
     if message.sealed.keys() != {*members} - {number}:
         raise BadInput(
@@ -111,7 +111,7 @@ def encode(data: bytes) -> str:
 
 
 def decode(text: str, length: int | None = None) -> bytes:
-    """Raises BadInput."""
+    """Decode base64. Raises BadInput."""
     try:
         data = b64decode(text, validate=True)
     except (binascii.Error, ValueError):

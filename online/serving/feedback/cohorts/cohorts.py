@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from sqlalchemy import Connection
 
@@ -196,7 +196,7 @@ class Cohorts:
     # what a member does
 
     async def join(self, id: str, keys: JoinRequest, caller: Caller, user: str | None) -> Membership:
-        """Raises Forbidden, NotFound, and Conflict for a cohort that is full, or that the same holder has joined."""
+        """Add a member to a cohort. Raises Forbidden, NotFound, and Conflict for a cohort that is full, or that the same holder has joined."""
         check_may_send_sums(caller)
         body = write_keys(keys)
         holder, token = holder_of(caller, caller.acts_for(user)), self.random(KEY_BYTES).hex()
@@ -208,7 +208,7 @@ class Cohorts:
             members = load_bodies(connection, self.name, id, "joining")
             check_new_keys(body, members.values())
             if not caller.is_trusted and is_member(connection, self.name, id, hashed):
-                raise Conflict(f"{holder!r} is a member of the cohort {id}: everybody counts once")
+                raise Conflict(f"{holder!r} is a member of the cohort {id}: each member counts once")
             first = CohortMessageRow(
                 model=self.name,
                 cohort=id,
@@ -278,7 +278,7 @@ class Cohorts:
         return await self.load_member(id, number, token)
 
     def _check_left(self, connection: Connection, row: CohortRow, number: int) -> None:
-        """Raises Conflict for a member that has left out a round."""
+        """Raise Conflict for a member that has left out a round."""
         before = {"sharing": "joining", "masking": "sharing", "unmasking": "masking"}[row.state]
         if not has_sent(connection, self.name, row.id, number, before):
             raise Conflict(f"member {number} has dropped out: it sent nothing in the round before")
@@ -289,7 +289,7 @@ class Cohorts:
             raise NotFound(f"the cohort {id} has no member {number} with this X-Cohort-Token")
 
     def _find(self, connection: Connection, id: str, lock: bool = False) -> CohortRow:
-        """Raises NotFound."""
+        """Return a cohort. Raises NotFound."""
         row = load_cohort(connection, self.name, id, lock)
         if row is None:
             raise NotFound(f"{self.name} has no cohort {id[:64]!r}")
@@ -331,7 +331,7 @@ class Cohorts:
         return await self._change(row, {"deadline": (self.clock() + time_to_add(row.member_count)).isoformat()})
 
     async def _recover_and_submit(self, row: CohortRow) -> None:
-        """The cohort is done in the transaction that stores the sum: one that was ended meanwhile gives none."""
+        """Recover and submit the sum. The cohort is done in the transaction that stores the sum: one that was ended meanwhile gives none."""
         messages = await self.transactions.read(lambda connection: load_rounds(connection, row))
         if not messages["joining"]:  # it was ended in between
             return
@@ -348,7 +348,7 @@ class Cohorts:
             await self._change(row, {"deadline": (self.clock() + PAUSE).isoformat()})
             raise
 
-    async def _change(self, row: CohortRow, changes: Mapping[str, Any]) -> CohortRow | None:
+    async def _change(self, row: CohortRow, changes: Mapping[str, object]) -> CohortRow | None:
         """See `change_cohort`."""
         changed: CohortRow | None = await self.transactions.write(partial(change_cohort, row=row, changes=changes))
         return changed
@@ -362,7 +362,7 @@ class Cohorts:
 
 
 def check_installed() -> None:
-    """Raises PreconditionFailed."""
+    """Raise PreconditionFailed."""
     try:
         import cryptography  # noqa: F401
     except ImportError:
@@ -375,7 +375,7 @@ def time_to_add(member_count: int) -> timedelta:
 
 
 def log_failure(task: asyncio.Task[None]) -> None:
-    """A request that waits raises the error, too."""
+    """Log an error, which a waiting request raises too."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log_event(log, "total of a cohort failed", logging.WARNING, reason=str(error))
 

@@ -3,7 +3,7 @@
     joining --full, or time is up--> sharing --> masking --> unmasking --> adding --> done
        \\__ too few members _________\\____________\\__________\\____________\\________> failed
 
-A round ends when everybody that the round before has left has answered, or at its deadline. There is no timer: the last message of
+A round ends when every remaining member has answered, or at its deadline. There is no timer: the last message of
 a round moves the cohort on, and so does the first request after a deadline. All other requests only read.
 """
 

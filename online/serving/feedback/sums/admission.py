@@ -1,7 +1,7 @@
 """Admits sums of a caller: all of them are learned at once, or none.
 
 it is a visitor, or lacks the scope teach  --> Forbidden: a visitor with a new cookie would have a new limit
-its feedback is set apart                  --> Forbidden: nobody could see in sums what to decide about
+its feedback is quarantined                --> Forbidden: a curator could not decide about sums
 its examples that stand are too many       --> QuotaExceeded
 """
 
@@ -24,8 +24,8 @@ def admit_sums(
     """Return the number of the holder, as in `Event`. Raises Forbidden and QuotaExceeded."""
     check_may_send_sums(caller)
     standing = influence.load_or_create_standing(connection, caller, holder, datetime.now(UTC))
-    if standing.is_set_apart:
-        raise Forbidden(f"the feedback of {holder!r} is set apart: its sums are not learned")
+    if standing.is_quarantined:
+        raise Forbidden(f"the feedback of {holder!r} is quarantined: its sums are not learned")
     most = settings.max_merge_examples_per_user
     stands = count_summed_examples(connection, influence.model.name, holder)
     if stands + example_count > most:
@@ -38,7 +38,7 @@ def admit_sums(
 
 
 def check_may_send_sums(caller: Caller) -> None:
-    """Raises Forbidden."""
+    """Raise Forbidden."""
     if caller.is_visitor:
         raise Forbidden("sums are taken of callers with a key and of users who are signed in, not of visitors")
     if not caller.may("teach"):

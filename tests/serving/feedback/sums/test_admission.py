@@ -114,7 +114,7 @@ def test_sums_of_a_holder_that_is_set_apart_are_refused_and_those_that_stood_are
     key, admin = new_key(app, "feedback", "teach", name="odd device"), {"X-Admin-Key": ADMIN_KEY}
     assert merge(client, key, id="odd").status_code == 202
     model: Any = app.state.runtime.model("lab")
-    client.portal.call(lambda: model.holders.set_apart("key:odd device", "a test"))  # type: ignore[union-attr]
+    client.portal.call(lambda: model.holders.quarantine("key:odd device", "a test"))  # type: ignore[union-attr]
     assert client.get(f"{ROOT}/feedback/odd", headers=bearer(key)).json()["status"] == "retracted"
     assert client.get(f"{ROOT}/held", headers=admin).json()["held"] == []
     response = merge(client, key, seed=1)
