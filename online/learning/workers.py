@@ -1,4 +1,4 @@
-"""What other processes do for learners. These classes do nothing; a plugin derives from them.
+"""The work of other processes for learners. These classes do nothing; a plugin derives from them.
 
 find_support() --> WorkerSupport --host(settings)--> WorkerHost --serve(model)--> LearnerWorkers, asked by the learner
 """
@@ -57,7 +57,7 @@ class WorkerHost:
 
 
 class WorkerSupport:
-    """How workers are started, and how a process becomes one."""
+    """Starts workers, and makes a process one."""
 
     def check(self, settings: "Settings") -> None:
         """Raise SetupError for settings with which no learner can start."""

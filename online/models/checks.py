@@ -37,7 +37,7 @@ SCORE_TOLERANCE = 1e-4  # of a score that is computed in a batch, or alone
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What is checked: a kind with options, and what it learns.
+    """The subject of the checks: a kind with options, and what it learns.
 
     inputs: are predicted only. bad: examples that it must refuse. first: how many examples must be learned before the
     others, such as the replies of a repertoire. is_exact: any order of the others leaves the same state.
@@ -338,7 +338,7 @@ def describe(model: Model) -> tuple[str, Mapping[str, bytes]]:
 
 
 def to_bytes(state: State) -> dict[str, bytes]:
-    """The files of a state, by the name of the part."""
+    """Return the files of a state, by the name of the part."""
     return {
         name: save({key: np.ascontiguousarray(tensor) for key, tensor in part.tensors.items()})
         for name, part in state.items()
@@ -351,7 +351,7 @@ def write_and_read(state: State) -> State:
 
 
 def renumber(examples: Sequence[Example]) -> list[Example]:
-    """The examples as later events."""
+    """Return the examples as later events."""
     return [Example(10_000 + n, e.kind, e.features, e.label, e.text, e.reward) for n, e in enumerate(examples)]
 
 
@@ -380,7 +380,7 @@ def make_examples(spec: KindSpec, options: Options) -> list[Example]:
 
 
 def encode_input(spec: KindSpec, options: Options, place: int, rng: np.random.Generator) -> bytes:
-    """An input near the centre of a class, as it is logged."""
+    """Return an input near the centre of a class, as it is logged."""
     seen = input_options(spec.name, options)
     noise_D = rng.normal(0, 0.3, TEXT_WIDTH if seen["input"] == "text" else int(seen.get("size") or VECTOR_SIZE))
     if seen["input"] == "table":

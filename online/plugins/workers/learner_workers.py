@@ -1,4 +1,4 @@
-"""What the workers of a board do for one model's learner: sum what lies ahead, and learn parts of towers."""
+"""The work of a board's workers for one model's learner: sum what lies ahead, and learn parts of towers."""
 
 from collections.abc import Callable, Mapping, Sequence
 
