@@ -465,7 +465,7 @@ export interface paths {
         put?: never;
         /**
          * Share Conversation
-         * @description Let everybody read a conversation who knows its share_id, until its newest turn. Called again, it shares later turns too.
+         * @description Let every holder of the share_id read a conversation, until its newest turn. Called again, it shares later turns too.
          *
          *     A body is not needed; `{"until": "PREDICTION_ID"}` names the last turn that is shared, of any branch.
          */
@@ -489,7 +489,7 @@ export interface paths {
         };
         /**
          * Get Shared Conversation
-         * @description A conversation that was shared, for everybody who knows its share_id. It needs no key.
+         * @description A shared conversation, for every holder of its share_id. It needs no key.
          */
         get: operations["get_shared_conversation_v1_shared__share_id__get"];
         put?: never;
@@ -1349,7 +1349,7 @@ export interface paths {
         };
         /**
          * List Callers
-         * @description The callers that are not trusted: those set apart first, then the newest.
+         * @description The callers that are not trusted: the quarantined ones first, then the newest.
          */
         get: operations["list_callers_v1_models__model__callers_get"];
         put?: never;
@@ -2078,7 +2078,7 @@ export interface components {
         };
         /**
          * Cause
-         * @description Why the service did something, beside its English sentence: a page words it from the code and the figures.
+         * @description The cause of an act of the service, beside its English sentence: a page words it from the code and the figures.
          */
         Cause: {
             /**
@@ -2271,7 +2271,7 @@ export interface components {
         };
         /**
          * CohortAnswer
-         * @description How far a cohort is.
+         * @description The state of a cohort.
          */
         CohortAnswer: {
             /** Id */
@@ -2325,7 +2325,7 @@ export interface components {
         };
         /**
          * CohortParameters
-         * @description What all members of a cohort agree on.
+         * @description The parameters that all members of a cohort agree on.
          */
         CohortParameters: {
             /**
@@ -2378,7 +2378,7 @@ export interface components {
         };
         /**
          * ColumnsAnswer
-         * @description What the columns of a table are, as its first rows show; none, where it is a log or holds texts or vectors.
+         * @description The columns of a table, as its first rows show them; none for a log, and for texts or vectors.
          */
         ColumnsAnswer: {
             /**
@@ -2522,7 +2522,7 @@ export interface components {
         };
         /**
          * CurrentRatings
-         * @description What people say now about all answers there were, as in the usage and the repertoire.
+         * @description The present ratings of all answers, as in the usage and the repertoire.
          */
         CurrentRatings: {
             /**
@@ -2537,7 +2537,7 @@ export interface components {
         };
         /**
          * CurveAnswer
-         * @description How often the served answers were right, compared with baselines that see the same feedback.
+         * @description The share of right answers along the log, compared with baselines that see the same feedback.
          *
          *     The baselines are `no_change` (the last class again) and `majority` (the most frequent class; of numbers `mean`). An outcome
          *     is judged when it arrives, and stays counted if it is retracted later, so that a replay of the log counts the same: one
@@ -2929,7 +2929,7 @@ export interface components {
         };
         /**
          * ErasureStatus
-         * @description How far an erasure is.
+         * @description The state of an erasure. statement: signed; None until it is done.
          */
         ErasureStatus: {
             /** Id */
@@ -3047,7 +3047,7 @@ export interface components {
         };
         /**
          * ExportManifest
-         * @description What an exported file is, what it reads, what it answers, and how near that is to the served answer.
+         * @description The manifest of an exported file: its inputs, its outputs, and how near they are to the served answers.
          */
         ExportManifest: {
             /** Manifest Format */
@@ -3195,7 +3195,7 @@ export interface components {
         };
         /**
          * Finding
-         * @description What a report found, as its first words say.
+         * @description The finding of a report, as its first words say.
          */
         Finding: {
             /**
@@ -3233,7 +3233,7 @@ export interface components {
         };
         /**
          * FreezeState
-         * @description Why and since when nothing is learned.
+         * @description The reason and the beginning of a freeze.
          */
         FreezeState: {
             /** Since */
@@ -3392,7 +3392,7 @@ export interface components {
             user: string | null;
             /**
              * Reason
-             * @description review: visitors' teaching is reviewed; influence: its caller has said as much as one caller may; quarantine: its caller is set apart.
+             * @description review: visitors' teaching is reviewed; influence: its caller has said as much as one caller may; quarantine: its caller is quarantined.
              * @enum {string}
              */
             reason: "review" | "influence" | "quarantine";
@@ -3408,13 +3408,13 @@ export interface components {
             caller: string;
             /**
              * State
-             * @description new: nobody has agreed with it yet; established: others agree with it; quarantined: set apart by the review; released: an operator vouches for it; dropped: an operator has retracted all it said.
+             * @description new: nobody has agreed with it yet; established: others agree with it; quarantined: by the review; released: an operator vouches for it; dropped: an operator has retracted all it said.
              * @enum {string}
              */
             state: "new" | "established" | "quarantined" | "released" | "dropped";
             /**
              * Reason
-             * @description Why it was set apart.
+             * @description Why it was quarantined.
              */
             reason: string | null;
             /**
@@ -3454,7 +3454,7 @@ export interface components {
         HoldersAnswer: {
             /**
              * Callers
-             * @description Those set apart first, then the newest.
+             * @description The quarantined ones first, then the newest.
              */
             callers: components["schemas"]["HolderInfo"][];
             /**
@@ -3533,7 +3533,7 @@ export interface components {
         };
         /**
          * InboxAddition
-         * @description What was added at once. replies: the texts of the first ones; of examples without a new reply, those that got them.
+         * @description The replies and questions that were added at once. replies: the texts of the first ones; of examples without a new reply, those that got them.
          */
         InboxAddition: {
             /** Replies */
@@ -3581,7 +3581,7 @@ export interface components {
         };
         /**
          * InboxCount
-         * @description How much is open in an inbox.
+         * @description The numbers of open groups and items of an inbox.
          */
         InboxCount: {
             /** Groups */
@@ -3596,7 +3596,7 @@ export interface components {
         };
         /**
          * InboxDecision
-         * @description What a curator decided; with add, what a caller without the scope `curate` has added to the repertoire.
+         * @description A decision of a curator; with add, an addition by a caller without the scope `curate`.
          *
          *     reply: the text that was taught. questions: with add, the first examples.
          */
@@ -3740,7 +3740,7 @@ export interface components {
         };
         /**
          * IntegrationAnswer
-         * @description What became of the feedback.
+         * @description The outcome of the feedback.
          *
          *     waiting: it will be looked up again later. ignored: it is not about a prediction of this service.
          */
@@ -3881,7 +3881,7 @@ export interface components {
         };
         /**
          * KeyInfo
-         * @description What is known of a key, without its secret.
+         * @description The public facts about a key, without its secret.
          */
         KeyInfo: {
             /** Id */
@@ -3914,7 +3914,7 @@ export interface components {
         };
         /**
          * LineProblem
-         * @description What is wrong with a line, for programs that word it themselves.
+         * @description The problem of a line, for programs that word it themselves.
          */
         LineProblem: {
             /**
@@ -3940,7 +3940,7 @@ export interface components {
         };
         /**
          * MemberAnswer
-         * @description What a member needs for the present round, until it has sent its message; null otherwise.
+         * @description The data that a member needs for the present round, until it has sent its message; null otherwise.
          */
         MemberAnswer: {
             /**
@@ -4163,7 +4163,7 @@ export interface components {
         };
         /**
          * QuarantineDetails
-         * @description The feedback that the rollback guard set apart, from one offset to another, until an operator decides about it.
+         * @description The feedback that the rollback guard quarantined, from one offset to another, until an operator decides about it.
          */
         QuarantineDetails: {
             /**
@@ -4520,7 +4520,7 @@ export interface components {
         };
         /**
          * ReplyCounts
-         * @description How many replies there are of each kind, whatever was searched for.
+         * @description The number of replies of each kind, whatever the search.
          */
         ReplyCounts: {
             /** All */
@@ -4831,7 +4831,7 @@ export interface components {
         };
         /**
          * SessionAnswer
-         * @description Who the page speaks for.
+         * @description The caller for whom the page speaks.
          */
         SessionAnswer: {
             /**
@@ -4863,7 +4863,7 @@ export interface components {
             share_conversations: boolean;
             /**
              * Visitor Token
-             * @description Of a new visitor of the widget, on a page of `widget_origins`: what its header X-Visitor-Token sends from now on. Null for everybody else.
+             * @description Of a new visitor of the widget, on a page of `widget_origins`: what its header X-Visitor-Token sends from now on. Null for every other caller.
              */
             visitor_token?: string | null;
         };
@@ -4901,7 +4901,7 @@ export interface components {
         };
         /**
          * SharedConversation
-         * @description What a share link shows: no user, no feedback, no id.
+         * @description The contents of a shared conversation: no user, no feedback, no id.
          */
         SharedConversation: {
             /** Model */
@@ -4965,7 +4965,7 @@ export interface components {
         };
         /**
          * Tally
-         * @description How often answers were right; of numbers, their errors.
+         * @description The number of right answers; of numbers, the sum of errors.
          */
         Tally: {
             /**
@@ -5279,7 +5279,7 @@ export interface components {
         };
         /**
          * Usage
-         * @description What was asked in a span of time, and what people said about the answers, whenever they said it.
+         * @description The usage in a span of time, with the ratings of its answers, whenever they were given.
          */
         Usage: {
             /**
@@ -5447,7 +5447,7 @@ export interface components {
         };
         /**
          * VersionChangesAnswer
-         * @description Which of the newest different questions a version answers otherwise than an earlier one.
+         * @description The newest questions that a version answers differently from an earlier one.
          */
         VersionChangesAnswer: {
             /** Version */
@@ -5763,7 +5763,7 @@ export interface components {
         };
         /**
          * ConversationChange
-         * @description What is left out stays as it is.
+         * @description A change of a conversation; a field that is left out keeps its value.
          */
         ConversationChange: {
             /**
@@ -5781,7 +5781,7 @@ export interface components {
         };
         /**
          * ShareRequest
-         * @description How much of a conversation is shared.
+         * @description The part of a conversation that is shared.
          */
         ShareRequest: {
             /**
@@ -5793,7 +5793,7 @@ export interface components {
         };
         /**
          * RollbackRequest
-         * @description Which version to go back to.
+         * @description The version to go back to.
          */
         RollbackRequest: {
             /**
@@ -5817,7 +5817,7 @@ export interface components {
         };
         /**
          * LabelRequest
-         * @description Which version a label names.
+         * @description The version that a label names.
          */
         LabelRequest: {
             /**
@@ -5834,7 +5834,7 @@ export interface components {
         };
         /**
          * FreezeRequest
-         * @description Why learning is to stop.
+         * @description The reason of a freeze.
          */
         FreezeRequest: {
             /**
@@ -5845,7 +5845,7 @@ export interface components {
         };
         /**
          * EndQuarantine
-         * @description How a quarantine ends.
+         * @description The end of a quarantine.
          */
         EndQuarantine: {
             /**
@@ -5896,14 +5896,14 @@ export interface components {
             scope?: ("reply" | "question") | null;
             /**
              * Reason
-             * @description With reject: what the callers are told.
+             * @description With reject: the reason that the callers read.
              * @default null
              */
             reason?: string | null;
         };
         /**
          * UndoRequest
-         * @description Which decision to undo.
+         * @description The decision to undo.
          */
         UndoRequest: {
             /** Decision */
@@ -5911,7 +5911,7 @@ export interface components {
         };
         /**
          * AssignRequest
-         * @description Who looks after items.
+         * @description The items to assign, and the caller who looks after them.
          */
         AssignRequest: {
             /**
@@ -6011,7 +6011,7 @@ export interface components {
         };
         /**
          * RotateKeyRequest
-         * @description How a key is rotated.
+         * @description The options of a rotation of a key.
          */
         RotateKeyRequest: {
             /**
