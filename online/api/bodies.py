@@ -239,7 +239,7 @@ def find_steps(document: bytes) -> NDArray[np.int8]:
     return steps[: ends[0] if ends.size else None]
 
 
-def parse_leniently(body: bytes) -> Any:
+def parse_leniently(body: bytes) -> object:
     """Return the JSON value in a body, for the protocols of other servers: NaN and Infinity are numbers. Raises ValueError."""
     try:
         return from_json(body)

@@ -20,7 +20,7 @@ REFUSAL_HEADERS = {
 }
 
 
-def describe_details(error: Exception) -> dict[str, Any]:
+def describe_details(error: Exception) -> dict[str, object]:
     """Return what a page says in its own words, beside the sentence."""
     if isinstance(error, TextTooLong):
         return {"given": error.given, "limit": error.limit}

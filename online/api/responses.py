@@ -53,7 +53,7 @@ def prediction_headers(predicted: PredictionResult) -> dict[str, str]:
     return answer_headers(predicted) | ids
 
 
-def request_body(model: type[BaseModel], is_required: bool = True) -> dict[str, Any]:
+def request_body(model: type[BaseModel], is_required: bool = True) -> dict[str, object]:
     """Return the OpenAPI entry of a body that the handler parses itself."""
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     return {"requestBody": {"required": is_required, "content": {"application/json": {"schema": schema}}}}

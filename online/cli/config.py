@@ -36,7 +36,7 @@ def config(
         typer.echo(f"{name:<{name_width}}  {value:<{min(value_width, 40)}}  {origin}")
 
 
-def describe_setting(loaded: LoadedSettings, name: str) -> dict[str, Any]:
+def describe_setting(loaded: LoadedSettings, name: str) -> dict[str, object]:
     """Return a setting with its value (masked if secret), its origin and its default."""
     origin = loaded.origins[name]
     return {
@@ -55,7 +55,7 @@ def show_setting(loaded: LoadedSettings, name: str) -> str:
     return value if isinstance(value, str) else "-" if value is None else json.dumps(value)
 
 
-def masked_values(settings: Settings) -> dict[str, Any]:
+def masked_values(settings: Settings) -> dict[str, object]:
     """Return values as JSON has them, without secrets and without the passwords of URLs."""
     values = settings.model_dump(mode="json")
     return {name: mask_password(value) if isinstance(value, str) else value for name, value in values.items()}

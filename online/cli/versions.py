@@ -49,7 +49,7 @@ def list_versions(
         typer.echo(f"{len(aside.versions)} versions were set aside at {aside.at[:19]}{since}: {aside.reason}")
 
 
-def describe_versions(snapshots: "Snapshots") -> list[dict[str, Any]]:
+def describe_versions(snapshots: "Snapshots") -> list[dict[str, object]]:
     """Return the versions of a model for `online versions`."""
     from online.snapshots.manifest import describe_version
 

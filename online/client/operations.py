@@ -317,7 +317,7 @@ def compute_pause(attempt: int, retry_after: str | None) -> float:
     return min(seconds, LONGEST_PAUSE_S)
 
 
-def parse_content(response: HttpResponse) -> Any:
+def parse_content(response: HttpResponse) -> object:
     """Return the JSON of a response.
 
     Raises ClientError for an error of the service, or the failure itself.

@@ -66,7 +66,7 @@ def flatten(table: Any) -> Any:
 
 def read_parquet_rows(
     path: Path, file: Any, limits: ReadLimits = DEFAULT_LIMITS, without: Collection[str] = ()
-) -> Iterator[Mapping[str, Any]]:
+) -> Iterator[Mapping[str, object]]:
     """Yield each row as a mapping of its columns. without: columns that are not read, whatever they hold.
 
     Raises BadInput for a column that cannot be used, and if reading fails; TooLarge beyond a limit.

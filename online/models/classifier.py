@@ -253,7 +253,7 @@ class Classifier:
         """
         return write_sums(self.statistics if sums is None else sums, self.describe_features())
 
-    def describe_features(self) -> dict[str, Any]:
+    def describe_features(self) -> dict[str, object]:
         """Return how inputs become features: equal for models whose sums may be added."""
         projection, is_vector = self.head.projection, self.inputs.kind == "vector"
         columns = {"columns": self.inputs.mapping()["columns"]} if is_vector else {}

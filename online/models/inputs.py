@@ -269,7 +269,7 @@ class Inputs:
                 seen.update(repr(entry).encode())
         return seen.hexdigest()
 
-    def mapping(self) -> dict[str, Any]:
+    def mapping(self) -> dict[str, object]:
         """Return the part of its state that prediction needs, as JSON."""
         columns = [column.entry for column in self.columns.columns]
         return {"columns": columns, "warm": self.warm is not None}

@@ -354,7 +354,7 @@ class Logistic:
         seen.update(self.covariance.tobytes())
         return seen.hexdigest()
 
-    def _describe_columns(self) -> list[list[Any]]:
+    def _describe_columns(self) -> list[list[object]]:
         return [column.entry for column in self.columns.columns]
 
     def count_outside(self, inputs: Sequence[bytes]) -> int:
@@ -387,7 +387,7 @@ class Logistic:
             parts["belief"] = StatePart(tensors, serving=False)
         return parts
 
-    def _memory(self) -> dict[str, Any]:
+    def _memory(self) -> dict[str, object]:
         warm = [[e.offset, e.kind, e.features.hex(), e.label, e.reward] for e in self.warm or ()]
         memory = {"count": self.count, "warm": warm, "recent": [features.hex() for features in self.recent]}
         if watched := self.watch.memory():

@@ -31,7 +31,7 @@ def import_attribute(path: str) -> Any:
     return found
 
 
-def import_own_module(module: str, path: str) -> Any:
+def import_own_module(module: str, path: str) -> object:
     """Import a module, if need be from the present folder. Raises ValueError."""
     try:
         return import_module(module)

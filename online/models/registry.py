@@ -90,7 +90,7 @@ def recipe(kind: str, options: Options) -> str:
     return hashlib.sha256(json.dumps([kind, public], sort_keys=True).encode()).hexdigest()[:16]
 
 
-def without_device(member: object) -> Any:
+def without_device(member: object) -> object:
     """Return the table of a member of an ensemble, without the device that it names."""
     if not isinstance(member, Mapping):
         return member

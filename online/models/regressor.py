@@ -287,7 +287,7 @@ class Regressor:
         rows = {} if share._recent is None else share._recent.rows.tensors(share.inputs.width)
         return {"meta": pack_json(meta), "moments": share.moments, **share._wide.tensors(), **rows}
 
-    def _summarise_targets(self, examples: Sequence[Example]) -> list[Any] | None:
+    def _summarise_targets(self, examples: Sequence[Example]) -> list[object] | None:
         if self._watch is None:
             return []
         return RangeWatch().summarise(self._target_scales, *list_targets(examples))

@@ -35,7 +35,7 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]  # Postgres cannot store NUL
 
 
-def _number_as_text(label: object) -> Any:
+def _number_as_text(label: object) -> object:
     """12.5 -> "12.5", 1.0 -> "1": a label is a text, also where it stands for a number (see labels.py).
 
     Raises ValueError for NaN and infinities.

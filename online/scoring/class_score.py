@@ -152,7 +152,7 @@ class ClassScore:
 NOTHING = object()  # stands for the answer of a predictor that gave none
 
 
-def collect_choices(outcomes: Sequence[PendingOutcome]) -> dict[str, list[Any]]:
+def collect_choices(outcomes: Sequence[PendingOutcome]) -> dict[str, list[object]]:
     """Return the choice of each predictor for each outcome; NOTHING where it did not answer."""
     choices: dict[str, list[Any]] = {"model": [outcome.answer.choice for outcome in outcomes]}
     for name in BASELINES:

@@ -16,19 +16,19 @@ def render_answer(kind: str, answer: Answer, max_candidates: int) -> dict[str, A
     return render_reply(answer) if spec.has_repertoire else render_class(answer)
 
 
-def render_number(answer: Answer) -> dict[str, Any]:
+def render_number(answer: Answer) -> dict[str, object]:
     """Return a number with its interval."""
     low, high = answer.interval or (None, None)
     return {"value": None if answer.choice is None else float(answer.choice), "low": low, "high": high}
 
 
-def render_class(answer: Answer) -> dict[str, Any]:
+def render_class(answer: Answer) -> dict[str, object]:
     """Return a class with the probabilities of the likeliest."""
     probabilities = {candidate.id: candidate.score for candidate in answer.candidates}
     return {"label": answer.choice, "probabilities": probabilities}
 
 
-def render_reply(answer: Answer) -> dict[str, Any]:
+def render_reply(answer: Answer) -> dict[str, object]:
     """Return a reply with its candidates and its propensity."""
     candidates = [
         {"id": candidate.id, "text": candidate.text, "score": candidate.score} for candidate in answer.candidates

@@ -21,12 +21,12 @@ Device = Annotated[
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-def read_guard(given: object) -> Any:
+def read_guard(given: object) -> object:
     """`true` and `false` are what the setting was before it had a third value."""
     return given if not isinstance(given, bool) else "all" if given else "off"
 
 
-def read_devices(given: object) -> Any:
+def read_devices(given: object) -> object:
     """Return a list of devices; a single device becomes a list of one."""
     return (given,) if isinstance(given, str) else given
 

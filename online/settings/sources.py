@@ -106,7 +106,7 @@ def describe_place(name: str, origins: Mapping[str, SettingOrigin], path: Path) 
     return f"{path}: {name}" if origin.source == "file" else origin.name or name
 
 
-def read_file(path: Path, is_required: bool) -> dict[str, Any]:
+def read_file(path: Path, is_required: bool) -> dict[str, object]:
     """Read a config file. Raises ValueError."""
     if not path.exists():
         if is_required:
@@ -118,7 +118,7 @@ def read_file(path: Path, is_required: bool) -> dict[str, Any]:
         raise ValueError(f"{path} cannot be read: {error}") from None
 
 
-def read_environment(list_options: Callable[[], ListOptions] = dict) -> dict[str, Any]:
+def read_environment(list_options: Callable[[], ListOptions] = dict) -> dict[str, object]:
     """Return the ONLINE_* variables that are settings. Lists and tables are written as JSON."""
     refuse_misspelt_variables(os.environ)
     refuse_misplaced_variables(os.environ, list_options)
@@ -169,7 +169,7 @@ def refuse_service_link(environment: Mapping[str, str]) -> None:
         )
 
 
-def parse_assignments(assignments: Sequence[str], list_options: Callable[[], ListOptions] = dict) -> dict[str, Any]:
+def parse_assignments(assignments: Sequence[str], list_options: Callable[[], ListOptions] = dict) -> dict[str, object]:
     """Return the values of `--set NAME=VALUE`. VALUE is written as in the file; a string needs no quotes."""
     values: dict[str, Any] = {}
     for assignment in assignments:
@@ -183,7 +183,7 @@ def parse_assignments(assignments: Sequence[str], list_options: Callable[[], Lis
     return values
 
 
-def parse_value(text: str) -> Any:
+def parse_value(text: str) -> object:
     """Return the value of a variable: TOML, or the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]

@@ -149,7 +149,7 @@ class EventBatch:
         if event.target is not None:
             self._retracted.append(event.target.offset)
 
-    def _row(self, event: Event, offset: int, digest: str, feedback_id: str | None) -> dict[str, Any]:
+    def _row(self, event: Event, offset: int, digest: str, feedback_id: str | None) -> dict[str, object]:
         return {
             "model": self.model,
             "offset": offset,
@@ -285,7 +285,7 @@ def head_of(connection: Connection, model: str) -> int:
     return connection.scalar(select(func.max(EVENTS.c.offset)).where(EVENTS.c.model == model)) or 0
 
 
-def select_retraction(model: object, offset: object) -> Any:
+def select_retraction(model: object, offset: object) -> object:
     """Return the query for the offset of the retraction of an event. model, offset: columns of the statement around it."""
     return select(EVENTS.c.offset).where(EVENTS.c.model == model, EVENTS.c.target_offset == offset).scalar_subquery()
 

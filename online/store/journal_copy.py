@@ -334,7 +334,7 @@ def find_new(connection: Connection, frame: JournalFrame, seen: set[str]) -> lis
     return [row for row in frame.rows if row.id not in known]
 
 
-def build_row(frame: JournalFrame, row: JournalRow, features: bytes) -> dict[str, Any]:
+def build_row(frame: JournalFrame, row: JournalRow, features: bytes) -> dict[str, object]:
     """Return the row of the table `prediction`."""
     return {
         "id": row.id,
@@ -356,7 +356,7 @@ def round_score(score: float) -> float:
     return round(score, 6)
 
 
-def build_turns(frame: JournalFrame, rows: Sequence[JournalRow]) -> Iterator[dict[str, Any]]:
+def build_turns(frame: JournalFrame, rows: Sequence[JournalRow]) -> Iterator[dict[str, object]]:
     """Yield a turn outside any conversation for each prediction that was to leave answers out."""
     for row in rows:
         if row.exclude:

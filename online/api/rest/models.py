@@ -33,7 +33,7 @@ async def list_models(runtime: RuntimeDep, caller: CallerDep) -> Response:
     return json_response({"object": "list", "data": data, "models": names})
 
 
-def _model_card(model: ModelRuntime) -> dict[str, Any]:
+def _model_card(model: ModelRuntime) -> dict[str, object]:
     spec = model.spec
     return {
         "id": spec.name,

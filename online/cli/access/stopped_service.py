@@ -34,7 +34,7 @@ def lock_state(workspace: Workspace) -> Iterator[None]:
             yield
 
 
-def erase_now(workspace: Workspace, user: str) -> dict[str, Any]:
+def erase_now(workspace: Workspace, user: str) -> dict[str, object]:
     """Erase a user, and end what was interrupted before; return the statement."""
 
     settings = workspace.settings

@@ -106,7 +106,7 @@ def parse_candidate(text: str, options: Mapping[str, object]) -> CandidateSpec:
     return CandidateSpec(kind, {**options, **own}, text)
 
 
-def parse_options(pairs: Sequence[str], flag: str = "--option") -> dict[str, Any]:
+def parse_options(pairs: Sequence[str], flag: str = "--option") -> dict[str, object]:
     """["scale=2", "input=text"] -> {"scale": 2, "input": "text"}; values are JSON where they can be."""
     options: dict[str, Any] = {}
     for pair in pairs:

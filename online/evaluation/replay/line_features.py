@@ -52,7 +52,7 @@ class LineFeatures:
         rows.features = encoded  # type: ignore[assignment]
         return rows.drop(wrong) if wrong else rows
 
-    def _instance(self, line: Line) -> tuple[Any, ...]:
+    def _instance(self, line: Line) -> tuple[object, ...]:
         """Return the instance to encode, in a tuple: () if there is none, (None,) if its text was erased."""
         if self.encoder is None:
             return ()

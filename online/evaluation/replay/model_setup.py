@@ -65,7 +65,7 @@ class ModelSetup:
         others = {"delay": delay, "sorted_by": sorted_by, "every": every if every > 1 else None, "options": options}
         return {"drift": self.drift, **{name: value for name, value in others.items() if value}}
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self) -> dict[str, object]:
         """Return the log's own options if its kind is replayed, else those that fit the source's inputs."""
         given = dict(self.candidate.options)
         if self.own:
@@ -79,7 +79,7 @@ class ModelSetup:
             return {**seen, **given}
         return given
 
-    def _logged_input(self) -> dict[str, Any]:
+    def _logged_input(self) -> dict[str, object]:
         options = self.source.header["options"]
         return {name: options[name] for name in ("input", "size") if name in options} or {"input": "text"}
 

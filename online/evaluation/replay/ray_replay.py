@@ -167,7 +167,7 @@ def collect_results(jobs: Sequence[ReplayJob], failures: dict[str, str], folder:
 
 def compare_losses(
     champion: CachedResult | None, challenger: CachedResult | None, numbers: bool, among: int
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """among: the number of challengers."""
     comparison = PairedComparison(numbers)
     if champion is not None and challenger is not None:

@@ -147,7 +147,7 @@ def arrange_tasks(
     yield from held
 
 
-def drop_column(instance: object, column: str) -> Any:
+def drop_column(instance: object, column: str) -> object:
     """Return an instance without a column."""
     return {key: value for key, value in instance.items() if key != column} if isinstance(instance, dict) else instance
 

@@ -42,13 +42,13 @@ class ColumnChoice:
 
     # what is left of a row
 
-    def of_instance(self, instance: object) -> Any:
+    def of_instance(self, instance: object) -> object:
         """Return the instance without the columns that are left out; anything but a table as it is."""
         if not self or not isinstance(instance, dict):
             return instance
         return {name: value for name, value in instance.items() if self.wants(name)}
 
-    def of_instances(self, instances: list[Any]) -> list[Any]:
+    def of_instances(self, instances: list[Any]) -> list[object]:
         """Return the instances with the chosen columns only."""
         return [*map(self.of_instance, instances)] if self else instances
 

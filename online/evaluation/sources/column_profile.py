@@ -191,7 +191,7 @@ def read_digits(text: str, style: str) -> float | None:
     return read if isinstance(read, float) else None
 
 
-def parse_units(value: object, reads: str) -> Any:
+def parse_units(value: object, reads: str) -> object:
     """Return the number beside a unit. What is none, or has another unit, in a row behind those that were looked at, stays."""
     style, _, unit = reads.partition(" ")
     digits, found = split_unit(value) if isinstance(value, str) else ("", "")
@@ -212,7 +212,7 @@ def is_vector(value: object) -> bool:
     return isinstance(value, str) and value.startswith("[") and parse_vector(value) is not None
 
 
-def parse_vector(value: object) -> list[Any] | None:
+def parse_vector(value: object) -> list[object] | None:
     """Return the list that a value is, or that its JSON is; None for anything else, and for an empty one."""
     try:
         found = json.loads(value) if isinstance(value, str) else value
@@ -355,7 +355,7 @@ def create_treatment(profile: TableProfile) -> Callable[[Any], Any]:
 
 def treat_numbers(
     units: Mapping[str, str], treat_row: Callable[[Mapping[str, Any]], Any], row: Mapping[str, object]
-) -> Any:
+) -> object:
     """Treat a row whose numbers with a unit are read first. units: how each of these columns is read."""
     read = {name: parse_units(row[name], reads) for name, reads in units.items() if name in row}
     return treat_row({**row, **read})
@@ -366,7 +366,7 @@ def join_texts(names: Sequence[str], row: Mapping[str, object]) -> str | None:
     return "\n".join(str(row[name]) for name in names if row.get(name) not in (None, "")) or None
 
 
-def join_numbers(names: Sequence[str], row: Mapping[str, object]) -> list[Any] | None:
+def join_numbers(names: Sequence[str], row: Mapping[str, object]) -> list[object] | None:
     """Return the numbers of a row as one vector; None if one is missing."""
     numbers = list[Any]()
     for name in names:
@@ -386,7 +386,7 @@ class TableTreatment:
         self.dates = {each.name: each.reads for each in profile.columns if each.treatment == "parsed"}
         self.vectors = frozenset(profile.names("spread"))
 
-    def treat(self, row: Mapping[str, object]) -> Any:
+    def treat(self, row: Mapping[str, object]) -> object:
         """Return the values of a row that the model reads, with dates and vectors spread over columns."""
         treated = dict[str, Any]()
         for name, value in row.items():
@@ -462,7 +462,7 @@ def read_clock(hour: str | None, minute: str | None, second: str | None, half: s
     return found, int(minute or 0), int(second or 0)
 
 
-def parse_date(name: str, value: object, how: str) -> dict[str, Any]:
+def parse_date(name: str, value: object, how: str) -> dict[str, object]:
     """Return the features of a date: days since 1970, the day of the week, and the hour where it has a time.
 
     What is no date, in a row behind those that were looked at, is a category.

@@ -128,7 +128,7 @@ class PieceReader:
     profile: TableProfile = NO_COLUMNS
     columns: ColumnChoice = ALL_COLUMNS
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return what another process needs: it creates an encoder of its own."""
         options = {"options": dict(self.options), "max_chars": self.max_chars, "tuned": self.tuned}
         return {**options, "profile": self.profile, "columns": self.columns}

@@ -42,7 +42,7 @@ class FormerNames:
     prediction: Names = field(default_factory=dict)
     event: Names = field(default_factory=dict)
 
-    def translate(self, line: dict[str, Any]) -> dict[str, Any]:
+    def translate(self, line: dict[str, Any]) -> dict[str, object]:
         """Return a line with the names of this version of the format."""
         if not self.line:
             return line
@@ -65,7 +65,7 @@ FORMER_NAMES = {
 }
 
 
-def rename(fields: Mapping[str, object], names: Names) -> dict[str, Any]:
+def rename(fields: Mapping[str, object], names: Names) -> dict[str, object]:
     """Return fields by the names of this version of the format."""
     return {names.get(name, name): value for name, value in fields.items()}
 
@@ -212,7 +212,7 @@ def render_event(row: Mapping[str, Any], refused: Mapping[int, str]) -> dict[str
     return {"event": {**line, **render_origin(row)}}
 
 
-def render_origin(row: Mapping[str, object]) -> dict[str, Any]:
+def render_origin(row: Mapping[str, object]) -> dict[str, object]:
     """Return the fields that tell for whom and when a line was recorded."""
     return {"user": row["user"], "created_at": row["created_at"]}
 
@@ -225,7 +225,7 @@ def encode_features(features: bytes) -> str:
 # lines of JSON
 
 
-def parse_json(text: str | bytes, name: str, number: int) -> dict[str, Any]:
+def parse_json(text: str | bytes, name: str, number: int) -> dict[str, object]:
     """Return the fields of a line. Raises BadInput for a line that is not a JSON object."""
     try:
         value = orjson.loads(text)

@@ -62,7 +62,7 @@ def is_log_line(value: Mapping[str, object]) -> bool:
     )
 
 
-def parse_header(first: str, name: str) -> dict[str, Any]:
+def parse_header(first: str, name: str) -> dict[str, object]:
     """Parse the first line of a log; `format` stays as the file says it, and the other keys have their names of today.
 
     Raises BadInput for a log of another release, or that names no model.
@@ -354,7 +354,7 @@ def is_new(order: LogOrder, line: Line, value: Mapping[str, object], where: str,
         raise refuse(f"{where} {error}", number, problem) from None
 
 
-def parse_object(text: str, name: str, number: int) -> dict[str, Any]:
+def parse_object(text: str, name: str, number: int) -> dict[str, object]:
     """Parse a line. Raises BadInput for one that is no object, is cut off, or has a name twice."""
     try:
         value = parse_json(text, name, number)

@@ -236,7 +236,7 @@ def read_first_line(path: Path, limits: ReadLimits) -> str:
         return next((line for line in file if line.strip()), "")
 
 
-def read_first_example(path: Path, name: str, first: str, limits: ReadLimits) -> dict[str, Any]:
+def read_first_example(path: Path, name: str, first: str, limits: ReadLimits) -> dict[str, object]:
     """Return the first line that is an example, among the first SURVEYED_ROWS, for what its input shows.
 
     Raises BadInput about the first line of the file where there is none.

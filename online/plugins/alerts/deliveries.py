@@ -92,7 +92,7 @@ def claim_delivery(
     return row.model_copy(update=claimed), body
 
 
-def of_row(row: AlertDeliveryRow) -> tuple[Any, ...]:
+def of_row(row: AlertDeliveryRow) -> tuple[object, ...]:
     """Return the conditions that select a delivery."""
     return (DELIVERIES.c.alert_id == row.alert_id, DELIVERIES.c.endpoint == row.endpoint)
 

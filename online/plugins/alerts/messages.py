@@ -54,7 +54,7 @@ class Attempt:
     duration_ms: float
 
 
-def build_body(id: str, at: str, observation: Observation, public_url: str | None) -> dict[str, Any]:
+def build_body(id: str, at: str, observation: Observation, public_url: str | None) -> dict[str, object]:
     """Return the JSON of an alert, with a link to the page and the text that chat services show."""
     link = build_link(observation.model, public_url)
     subject = observation.model or "The service"

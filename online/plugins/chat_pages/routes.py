@@ -117,7 +117,7 @@ async def save_score(request: Request, runtime: RuntimeDep, langfuse: LangfuseDe
     return json_response({"id": score_id(score), "status": await langfuse.save(score)})
 
 
-def parse_list(body: bytes, settings: Settings) -> list[Any]:
+def parse_list(body: bytes, settings: Settings) -> list[object]:
     """Parse a list of documents. Raises BadInput and TooLarge."""
     try:
         scores: list[Any] = from_json(body)

@@ -397,7 +397,7 @@ class BestOf:
             seen.update(model.fingerprint().encode())
         return seen.hexdigest()
 
-    def _table(self) -> dict[str, Any]:
+    def _table(self) -> dict[str, object]:
         trial = self.trial and [self.trial.of, asdict(self.trial.record), asdict(self.trial.other)]
         standings = {name: asdict(record) for name, record in self.records.items()}
         table = {"served": self.served, "standings": standings, "trial": trial, "roster": self.roster.table()}
@@ -447,6 +447,6 @@ class BestOf:
                 self.trial.model.restore(extract_parts(CHALLENGER, state))
 
 
-def _list_records(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _list_records(table: Mapping[str, Any]) -> list[dict[str, object]]:
     """Return the records in a state's table: those of the contenders, and of a challenger and its original."""
     return [*table["standings"].values(), *(table["trial"][1:] if table["trial"] else ())]

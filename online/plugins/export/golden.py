@@ -148,7 +148,7 @@ def name_choice(graph: AnswerGraph, found: Mapping[str, Any]) -> str | None:
     return graph.classes[place] if place >= 0 else None
 
 
-def read_probes(model: Model, schema: InputSchema) -> Iterator[Any]:
+def read_probes(model: Model, schema: InputSchema) -> Iterator[object]:
     """Yield the instances of the model's probes; none of texts, of which it keeps only the features."""
     if schema.kind != "text":
         yield from (decode(schema, data) for data, _ in model.probes())

@@ -56,7 +56,7 @@ def write_learner_file(model: Model, facts: LearnerFacts) -> bytes:
     return write_sums(classifier.statistics, meta)
 
 
-def pack_decision(decided: HeadDecision) -> dict[str, Any]:
+def pack_decision(decided: HeadDecision) -> dict[str, object]:
     """Return a decision as JSON, which has no number for the loss of no examples."""
     return {**asdict(decided), "loss": decided.loss if math.isfinite(decided.loss) else 0.0}
 

@@ -100,7 +100,7 @@ def normalise_instance(x: Tensor, gain: Tensor, shift: Tensor, epsilon: float) -
     return functional.layer_norm(x, x.shape[2:], eps=epsilon) * gain[:, None] + shift[:, None]
 
 
-def slice_rows(x: Any, start: Sequence[int], end: Any, axes: Sequence[int] = (0,)) -> Any:
+def slice_rows(x: Any, start: Sequence[int], end: Any, axes: Sequence[int] = (0,)) -> object:
     """x[start:end] along the first axis, of a tensor or of a shape."""
     assert list(axes) == [0]
     return x[start[0] : end[0]]

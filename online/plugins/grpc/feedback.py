@@ -84,7 +84,7 @@ def parse_item(item: pb.Item, max_depth: int) -> FeedbackItem:
     return FeedbackItem(**fields)
 
 
-def parse_value(value: Value, max_depth: int) -> Any:
+def parse_value(value: Value, max_depth: int) -> object:
     """Return a JSON value of at most `max_depth` levels. Raises TooLarge."""
     kind = value.WhichOneof("kind")
     if kind in ("list_value", "struct_value") and not max_depth:

@@ -188,7 +188,7 @@ async def next_message(bodies: AsyncIterator[bytes], stopping: "asyncio.Future[A
         message.cancel()
 
 
-def parse_message(kind: type[Message], body: bytes) -> Any:
+def parse_message(kind: type[Message], body: bytes) -> object:
     """Parse a message. Raises BadInput."""
     try:
         return kind.FromString(body)

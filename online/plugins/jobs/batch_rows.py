@@ -106,7 +106,7 @@ def parse_record(request: RowsRequest, line: int, record: object, to_instance: T
         return BatchRow(line, cause=str(error))
 
 
-def split_key(request: RowsRequest, record: object, to_instance: ToInstance) -> tuple[Any, Any]:
+def split_key(request: RowsRequest, record: object, to_instance: ToInstance) -> tuple[object, object]:
     """(instance, key). Raises ValueError."""
     key, name = None, request.key
     if name:
@@ -132,7 +132,7 @@ def read_records(request: RowsRequest, limits: ReadLimits) -> Iterator[tuple[int
             yield from read_jsonl(path, limits)
 
 
-def read_csv(request: RowsRequest, limits: ReadLimits) -> Iterator[tuple[int, Any]]:
+def read_csv(request: RowsRequest, limits: ReadLimits) -> Iterator[tuple[int, object]]:
     """Yield the cells of each row as texts, numbers and truth values; those of the key, and for a model of texts, as texts."""
     table = open_csv(request.path, limits)
     table = table.with_texts(table.names if request.input == "text" else [request.key])
@@ -143,7 +143,7 @@ def read_csv(request: RowsRequest, limits: ReadLimits) -> Iterator[tuple[int, An
             yield row.line, {name: read_cell(cell, table.style_of(name)) for name, cell in row.cells.items()}
 
 
-def read_jsonl(path: Path, limits: ReadLimits) -> Iterator[tuple[int, Any]]:
+def read_jsonl(path: Path, limits: ReadLimits) -> Iterator[tuple[int, object]]:
     """Yield (line, record) of a JSONL file."""
     with open_bytes(path, limits) as (lines, _):
         for number, line in enumerate(lines, 1):
@@ -153,7 +153,7 @@ def read_jsonl(path: Path, limits: ReadLimits) -> Iterator[tuple[int, Any]]:
                 yield number, parse_line(line)
 
 
-def parse_line(line: bytes) -> Any:
+def parse_line(line: bytes) -> object:
     """Return the record of a line, or why it cannot be read."""
     try:
         record = orjson.loads(line)
@@ -202,7 +202,7 @@ def choose_instances(request: RowsRequest, limits: ReadLimits) -> ToInstance:
     return lambda record: treat_record(treat, record, request.input)
 
 
-def treat_record(treat: Callable[[Any], Any], record: Any, input: str) -> Any:
+def treat_record(treat: Callable[[Any], Any], record: Any, input: str) -> object:
     """Return the row of a record as an instance. Raises ValueError for a row without a text."""
     cells = drop_missing(record)
     if input == "text" and "text" in cells:
@@ -213,12 +213,12 @@ def treat_record(treat: Callable[[Any], Any], record: Any, input: str) -> Any:
     return instance
 
 
-def drop_missing(record: Mapping[str, object], key: str = "") -> dict[str, Any]:
+def drop_missing(record: Mapping[str, object], key: str = "") -> dict[str, object]:
     """Return the cells of a row that have a value, without the key."""
     return {name: value for name, value in record.items() if value not in (None, "") and name != key}
 
 
-def read_object(record: object, input: str) -> Any:
+def read_object(record: object, input: str) -> object:
     """Return the instance that a line of JSONL stands for. Raises ValueError."""
     if not isinstance(record, dict):
         return record
@@ -231,7 +231,7 @@ def read_object(record: object, input: str) -> Any:
     return values[0] if len(values) == 1 and isinstance(values[0], list) else values
 
 
-def only_value(cells: Mapping[str, object]) -> Any:
+def only_value(cells: Mapping[str, object]) -> object:
     """Return the only cell of a row. Raises ValueError if it has several."""
     if len(cells) != 1:
         raise ValueError(f"none of its {len(cells)} fields is named 'text'; rename the field that holds the text")

@@ -31,7 +31,7 @@ def hash_content(value: Any, update: Any, inside: set[int]) -> None:
         inside.discard(id(value))
 
 
-def list_children(value: Any) -> Iterable[Any]:
+def list_children(value: Any) -> Iterable[object]:
     """Return the parts of a value, in an order set by content alone."""
     if isinstance(value, dict) or hasattr(value, "items"):
         unseeded = (

@@ -121,7 +121,7 @@ class River(WrappedEstimator):
         self.labels.add(example.label)
         self.names.update(row)
 
-    def _content(self) -> Any:
+    def _content(self) -> object:
         return self.estimator
 
     def _adopt(self, content: object) -> None:
@@ -134,7 +134,7 @@ class River(WrappedEstimator):
         self.labels, self.names = set(facts["labels"]), set(facts["names"])
 
 
-def predict_chances(estimator: Any, row: dict[str, Any]) -> Mapping[Any, float]:
+def predict_chances(estimator: Any, row: dict[str, Any]) -> Mapping[object, float]:
     """Return the probability of each class; 1 for the predicted one if the estimator computes no probabilities."""
     try:
         found: Mapping[Any, float] = estimator.predict_proba_one(row)

@@ -154,7 +154,7 @@ class RiverRegressor(WrappedEstimator):
             if value is not None:
                 self.errors.add(number - value)
 
-    def _content(self) -> Any:
+    def _content(self) -> object:
         return self.estimator
 
     def _adopt(self, content: object) -> None:

@@ -49,7 +49,7 @@ def grow(estimator: Any, width: int) -> None:
         estimator.n_features_in_ = width
 
 
-def smooth(estimator: Any, variance_D: Floats) -> Any:
+def smooth(estimator: Any, variance_D: Floats) -> object:
     """Return a copy of a GaussianNB that answers with variances above zero. variance_D: of each column, over all rows so far.
 
     What is added is a share of the largest variance, as in scikit-learn, and at most OWN_SHARE of the column's own: a column of

@@ -124,7 +124,7 @@ class SklearnClassifier(WrappedEstimator):
         # the last digits must not decide
         return [round(float(p), 9) for p in scores_C] if np.isfinite(scores_C).all() else None
 
-    def _smoothed(self, data: bytes) -> tuple[Any, NDArray[np.float64]]:
+    def _smoothed(self, data: bytes) -> tuple[object, NDArray[np.float64]]:
         """Return what answers, and the row [1, D] that it reads."""
         row_1D = self._row(data)
         if self.counts_columns:
@@ -180,7 +180,7 @@ class SklearnClassifier(WrappedEstimator):
 
     # state
 
-    def _content(self) -> Any:
+    def _content(self) -> object:
         return self.estimator, self.reader, self.classes, sorted(self.seen), self.kept
 
     def _adopt(self, content: Any) -> None:

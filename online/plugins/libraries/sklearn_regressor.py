@@ -134,7 +134,7 @@ class SklearnRegressor(WrappedEstimator):
         scaled = (row - self.target.mean) / self.target.deviation
         self.estimator.partial_fit(self.reader.row(example.features), [scaled])
 
-    def _content(self) -> Any:
+    def _content(self) -> object:
         return self.estimator, self.reader, self.target
 
     def _adopt(self, content: Any) -> None:

@@ -64,7 +64,7 @@ class WrappedEstimator:
 
     # what a subclass says about itself
 
-    def _content(self) -> Any:
+    def _content(self) -> object:
         """Return what is pickled and hashed."""
         raise NotImplementedError
 
@@ -154,7 +154,7 @@ class WrappedEstimator:
         """Return inputs that the gate predicts before a version goes live, each with the expected choice or None."""
         return [(data, None) for data in self.recent]
 
-    def answering(self) -> Any:
+    def answering(self) -> object:
         """Return the estimator that predicts: itself, or the copy of its present content."""
         if not self.copies:
             return self._content()

@@ -176,7 +176,7 @@ class CurveCounts:
         for name, guess in baselines.guesses().items():
             self.histories.setdefault(name, GuessHistory()).note(offset, guess)
 
-    def _guesses(self, offset: int) -> dict[str, Any]:
+    def _guesses(self, offset: int) -> dict[str, object]:
         """Return the answers of the baselines that know everything up to an offset."""
         found = {} if self.numbers else dict.fromkeys(self.labels.guesses())
         for name, history in self.histories.items():
@@ -272,7 +272,7 @@ class CurveKeeper:
             task.result()
         return await asyncio.to_thread(self._summarize, summary)
 
-    def _summarize(self, summary: Callable[[CurveCounts], Any]) -> Any:
+    def _summarize(self, summary: Callable[[CurveCounts], Any]) -> object:
         with self.lock:
             return summary(self.counts or CurveCounts(self.numbers))
 

@@ -55,7 +55,7 @@ class InferRequest:
     binary: bool
 
 
-def parse_object(body: bytes) -> dict[str, Any]:
+def parse_object(body: bytes) -> dict[str, object]:
     """Return the JSON object in a body. Raises BadInput."""
     try:
         document = parse_leniently(body)
@@ -114,14 +114,14 @@ def check_inputs(spec: ModelSettings, names: Iterable[str]) -> None:
             raise BadInput(f"unexpected inference input {name[:MAX_ECHO_CHARS]!r}; the inputs are {', '.join(known)}")
 
 
-def _read_outputs(document: Mapping[str, object]) -> list[Any]:
+def _read_outputs(document: Mapping[str, object]) -> list[object]:
     outputs = document.get("outputs") or []
     if not isinstance(outputs, list):
         raise BadInput("'outputs' must be a list")
     return outputs
 
 
-def read_parameters(document: Mapping[str, object]) -> Mapping[str, Any]:
+def read_parameters(document: Mapping[str, object]) -> Mapping[str, object]:
     """Return the parameters of a request or a tensor. Raises BadInput."""
     parameters = document.get("parameters") or {}
     if not isinstance(parameters, dict):
@@ -193,7 +193,7 @@ def _check_values(datatype: str, values: list[Any]) -> None:
         raise BadInput(f"'data' of {datatype} must be whole numbers, not {odd[0]}")
 
 
-def _flatten(data: list[Any]) -> list[Any]:
+def _flatten(data: list[Any]) -> list[object]:
     """Return the values of nested lists. It works level by level, so that no depth exhausts the stack."""
     while any(isinstance(value, list) for value in data):
         data = [each for value in data for each in (value if isinstance(value, list) else [value])]
@@ -220,7 +220,7 @@ def _split_elements(content: bytes) -> list[bytes]:
     return elements
 
 
-def check_not_empty(instances: list[Any]) -> list[Any]:
+def check_not_empty(instances: list[Any]) -> list[object]:
     """Return the instances. Raises BadInput if there are none."""
     if not instances:
         raise BadInput("there are no instances: every input is empty")

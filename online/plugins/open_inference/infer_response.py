@@ -16,7 +16,7 @@ from online.settings import ModelSettings
 
 def write_outputs(
     spec: ModelSettings, request: InferRequest, answers: Sequence[Answer]
-) -> tuple[list[dict[str, Any]], list[bytes]]:
+) -> tuple[list[dict[str, object]], list[bytes]]:
     """Return the outputs as JSON, and the bytes of those that follow the JSON, in order."""
     binary = {each.name for each in request.outputs if each.binary}
     outputs, data = list[dict[str, Any]](), list[bytes]()

@@ -90,7 +90,7 @@ def describe_model(spec: ModelSettings, versions: Sequence[int]) -> dict[str, An
     }
 
 
-def _describe_tensors(tensors: Mapping[str, TensorSpec]) -> list[dict[str, Any]]:
+def _describe_tensors(tensors: Mapping[str, TensorSpec]) -> list[dict[str, object]]:
     return [
         {"name": name, "datatype": DATATYPES[each.dtype], "shape": list(each.shape)} for name, each in tensors.items()
     ]

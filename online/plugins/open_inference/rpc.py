@@ -171,7 +171,7 @@ class InferenceService:
         raise refuse_unload(self.runtime, request.model_name)
 
 
-def parameter_value(parameter: pb.InferParameter | pb.ModelRepositoryParameter | None) -> Any:
+def parameter_value(parameter: pb.InferParameter | pb.ModelRepositoryParameter | None) -> object:
     """Return the value of a parameter of any type; None without one."""
     field = parameter.WhichOneof("parameter_choice") if parameter is not None else None
     return None if field is None else getattr(parameter, field)

@@ -16,7 +16,7 @@ class ChatPart(Wire):
     text: Text | None = None
 
 
-def _read_part(part: object) -> Any:
+def _read_part(part: object) -> object:
     """Return a part of a message. Some clients send a text in its place, or null."""
     return {"type": "text", "text": part} if part is None or isinstance(part, str) else part
 
@@ -61,7 +61,7 @@ class ChatUser(Wire):
     id: Name
 
 
-def _drop_empty(user: object) -> Any:
+def _drop_empty(user: object) -> object:
     """Return the user, None for an empty name: some clients always send the field."""
     return None if user == "" else user
 

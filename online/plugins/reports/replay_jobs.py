@@ -146,7 +146,7 @@ class ReplayJobs:
 
     async def recognise_columns(
         self, request: ReplayRequest, chunks: AsyncIterator[bytes], announced_bytes: int
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Return what the columns of a table are, as a ColumnsAnswer; nothing is kept. Raises as `submit` does."""
         async with self._stored(f".{uuid4().hex}", request, chunks, announced_bytes) as aside:
             return await self._look(aside)

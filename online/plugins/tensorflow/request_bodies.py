@@ -14,7 +14,7 @@ from online.plugins.tensorflow.tensor_signatures import MAX_ECHO_CHARS, is_objec
 from online.settings import ModelSettings
 
 
-def parse_object(body: bytes) -> dict[str, Any]:
+def parse_object(body: bytes) -> dict[str, object]:
     """Return the JSON object in a body. Raises BadInput."""
     if not body.strip():
         raise BadInput("JSON Parse error: The document is empty")
@@ -53,7 +53,7 @@ def check_instances(document: Mapping[str, object]) -> None:
         raise BadInput("No values in 'instances' array")
 
 
-def read_instances(spec: ModelSettings, document: Mapping[str, Any]) -> list[Any]:
+def read_instances(spec: ModelSettings, document: Mapping[str, Any]) -> list[object]:
     """Return the instances of a predict request: `instances` (row by row) or `inputs` (by columns)."""
     if "inputs" in document and "instances" not in document:
         return _read_inputs(spec, document["inputs"])
@@ -67,7 +67,7 @@ def read_instances(spec: ModelSettings, document: Mapping[str, Any]) -> list[Any
     return [read_instance(spec, row) for row in rows]
 
 
-def _read_inputs(spec: ModelSettings, inputs: Any) -> list[Any]:
+def _read_inputs(spec: ModelSettings, inputs: Any) -> list[object]:
     if not is_object(inputs):
         if not isinstance(inputs, list):
             raise BadInput(f"'inputs' must have a batch dimension: a list, not {_json_type(inputs)}")
@@ -79,7 +79,7 @@ def _read_inputs(spec: ModelSettings, inputs: Any) -> list[Any]:
     return [read_instance(spec, row) for row in split_columns(inputs)]
 
 
-def read_examples(spec: ModelSettings, document: Mapping[str, object]) -> list[Any]:
+def read_examples(spec: ModelSettings, document: Mapping[str, object]) -> list[object]:
     """Return the instances of a classify or regress request: its `examples`, each with the features of `context`."""
     context = _read_features(document["context"]) if "context" in document else {}
     if "examples" not in document:
@@ -93,7 +93,7 @@ def read_examples(spec: ModelSettings, document: Mapping[str, object]) -> list[A
 
 def merge_examples(
     spec: ModelSettings, examples: Sequence[Mapping[str, object]], context: Mapping[str, object]
-) -> list[Any]:
+) -> list[object]:
     """Return the instances of examples, each with the features of the context. Raises BadInput for a feature in both."""
     for place, each in enumerate(examples):
         for name in context.keys() & each.keys():
@@ -101,7 +101,7 @@ def merge_examples(
     return [read_instance(spec, {**context, **each}) for each in examples]
 
 
-def _read_features(example: object) -> dict[str, Any]:
+def _read_features(example: object) -> dict[str, object]:
     """Return the features of an example in JSON. Raises BadInput."""
     if not isinstance(example, dict):
         raise BadInput(f"Example must be JSON object but got JSON {_json_type(example)}")

@@ -85,7 +85,7 @@ class TensorflowServices:
             response.outputs[name].CopyFrom(proto_from_array(outputs[name]))
         return response
 
-    def _read_inputs(self, spec: ModelSettings, inputs: Mapping[str, tf.TensorProto]) -> list[Any]:
+    def _read_inputs(self, spec: ModelSettings, inputs: Mapping[str, tf.TensorProto]) -> list[object]:
         """Return the instances of a Predict request. Raises BadInput or TooLarge."""
         if not inputs:
             missing = ",".join(signature_of(spec).inputs)
@@ -245,7 +245,7 @@ def select_outputs(wanted: Sequence[str], outputs: Mapping[str, TensorSpec]) -> 
     return list(wanted) or list(outputs)
 
 
-def read_input(spec: ModelSettings, examples: tfs.Input) -> list[Any]:
+def read_input(spec: ModelSettings, examples: tfs.Input) -> list[object]:
     """Return the instances of tf.Examples, each with the features of the context where there is one."""
     if examples.WhichOneof("kind") == "example_list_with_context":
         with_context = examples.example_list_with_context

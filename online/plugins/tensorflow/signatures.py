@@ -65,14 +65,14 @@ def find_signature(spec: ModelSettings, name: str, method: str) -> str:
     return name
 
 
-def metadata_of(spec: ModelSettings, served: ServedVersion) -> dict[str, Any]:
+def metadata_of(spec: ModelSettings, served: ServedVersion) -> dict[str, object]:
     """Return the answer to GET /v1/models/{model}/metadata."""
     definitions = {name: _definition(each) for name, each in signatures_of(spec).items()}
     model_spec = {"name": spec.name, "signature_name": "", "version": str(served.version)}
     return {"model_spec": model_spec, "metadata": {"signature_def": {"signature_def": definitions}}}
 
 
-def _definition(signature: MethodSignature) -> dict[str, Any]:
+def _definition(signature: MethodSignature) -> dict[str, object]:
     """Return a SignatureDef in protobuf's JSON: every field is present, an int64 is a text."""
     return {
         "inputs": {name: _tensor_info(name, each) for name, each in signature.inputs.items()},
@@ -82,7 +82,7 @@ def _definition(signature: MethodSignature) -> dict[str, Any]:
     }
 
 
-def _tensor_info(name: str, spec: TensorSpec) -> dict[str, Any]:
+def _tensor_info(name: str, spec: TensorSpec) -> dict[str, object]:
     dims = [{"size": str(size), "name": ""} for size in spec.shape]
     shape = {"dim": dims, "unknown_rank": False}
     return {"dtype": DATA_TYPES[spec.dtype], "tensor_shape": shape, "name": f"{name}:0"}

@@ -61,7 +61,7 @@ def signature_of(spec: ModelSettings) -> Signature:
 # inputs
 
 
-def instances_from_tensors(spec: ModelSettings, inputs: Tensors, most: int) -> list[Any]:
+def instances_from_tensors(spec: ModelSettings, inputs: Tensors, most: int) -> list[object]:
     """Return the instances of a batch of named tensors, at most `most`. Raises BadInput or TooLarge."""
     for name, array in inputs.items():
         if array.ndim == 0:
@@ -74,7 +74,7 @@ def instances_from_tensors(spec: ModelSettings, inputs: Tensors, most: int) -> l
     return [read_instance(spec, row) for row in split_columns(rows)]
 
 
-def _read_rows(array: NDArray[Any], keeps_booleans: bool) -> list[list[Any]]:
+def _read_rows(array: NDArray[Any], keeps_booleans: bool) -> list[list[object]]:
     rows = array.reshape(len(array), _width(array))
     return (rows if keeps_booleans or array.dtype != np.bool_ else rows.astype(np.uint8)).tolist()
 
@@ -97,7 +97,7 @@ def _check_width(spec: ModelSettings, name: str, values: int) -> None:
         )
 
 
-def split_columns(columns: Mapping[str, Sequence[object]]) -> list[dict[str, Any]]:
+def split_columns(columns: Mapping[str, Sequence[object]]) -> list[dict[str, object]]:
     """Return one {name: value} for each place in the batch. Raises BadInput where the columns differ in length."""
     sizes = {name: len(values) for name, values in columns.items()}
     count = next(iter(sizes.values()), 0)
@@ -109,7 +109,7 @@ def split_columns(columns: Mapping[str, Sequence[object]]) -> list[dict[str, Any
     return [{name: values[place] for name, values in columns.items()} for place in range(count)]
 
 
-def read_instance(spec: ModelSettings, row: Any) -> Any:
+def read_instance(spec: ModelSettings, row: Any) -> object:
     """Return the native instance of a row: {input name: value}, or the value alone where there is one input."""
     kind = input_options(spec.kind, spec.options)["input"]
     if kind == "table":
@@ -127,7 +127,7 @@ def read_instance(spec: ModelSettings, row: Any) -> Any:
     return _decode_text(_unwrap(row)) if kind == "text" else _flatten(row)
 
 
-def _read_table_row(row: Any) -> Any:
+def _read_table_row(row: Any) -> object:
     if is_object(row):
         if list(row) != ["examples"]:
             return {name: _decode_text(_unwrap(value)) for name, value in row.items()}
@@ -143,21 +143,21 @@ def is_object(value: object) -> bool:
     return isinstance(value, dict) and list(value) != ["b64"]
 
 
-def _unwrap(value: object) -> Any:
+def _unwrap(value: object) -> object:
     """Return the only element of a list of one, however deeply nested; any other value unchanged."""
     while isinstance(value, list) and len(value) == 1:
         value = value[0]
     return value
 
 
-def _flatten(value: object) -> list[Any]:
+def _flatten(value: object) -> list[object]:
     """Return the numbers of a vector of any shape."""
     if not isinstance(value, list):
         return [value]
     return [number for each in value for number in _flatten(each)] if any(type(v) is list for v in value) else value
 
 
-def _decode_base64(value: object) -> Any:
+def _decode_base64(value: object) -> object:
     """Return the bytes of {"b64": "..."}; any other value unchanged."""
     if not (isinstance(value, dict) and list(value) == ["b64"]):
         return value
@@ -167,7 +167,7 @@ def _decode_base64(value: object) -> Any:
         raise BadInput("the value of 'b64' is not base64") from None
 
 
-def _decode_text(value: object) -> Any:
+def _decode_text(value: object) -> object:
     """Return bytes as UTF-8 text; any other value unchanged."""
     value = _decode_base64(value)
     try:

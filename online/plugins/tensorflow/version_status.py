@@ -24,7 +24,7 @@ def version_statuses(live: LiveModel, version: int | None = None) -> list[dict[s
     return [_version_status(live, version)]
 
 
-def _version_status(live: LiveModel, version: int) -> dict[str, Any]:
+def _version_status(live: LiveModel, version: int) -> dict[str, object]:
     state = live.state_of(version)
     error = {"error_code": "OK", "error_message": ""}
     if version in live.damaged and state == "END":

@@ -272,7 +272,7 @@ class Tower:
             parts |= {"stack": StatePart(learned, serving=False)} if learned else {}
         return parts
 
-    def _memory(self) -> dict[str, Any]:
+    def _memory(self) -> dict[str, object]:
         pending = [[e.offset, e.kind, e.features.hex(), e.label, e.reward] for e in self.pending]
         return {"pending": pending, "recent": [features.hex() for features in self.recent], "count": self.count}
 

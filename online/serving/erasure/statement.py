@@ -26,7 +26,7 @@ def digest_user(keys: SigningKeys, user: str) -> str:
     return hmac.digest(bytes.fromhex(oldest.secret), user.encode(), "sha256").hex()
 
 
-def sign_statement(keys: SigningKeys, statement: Mapping[str, object]) -> dict[str, Any]:
+def sign_statement(keys: SigningKeys, statement: Mapping[str, object]) -> dict[str, object]:
     """Return the statement with its signature."""
     return {**statement, "signature": keys.sign(PURPOSE, canonical(statement))}
 

@@ -95,7 +95,7 @@ def signal_of(item: FeedbackItem) -> str:
     return next(name for name in SIGNALS if getattr(item, name) is not None)
 
 
-def learned_fields(content: str) -> dict[str, Any]:
+def learned_fields(content: str) -> dict[str, object]:
     """Return the fields of an item that are learned, or name its user. content: the item as JSON, or "erased"."""
     given = {} if content == ERASED else json.loads(content)
     return {name: value for name, value in given.items() if name not in NOT_LEARNED}

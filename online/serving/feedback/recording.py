@@ -277,7 +277,7 @@ def is_complaint(item: NewFeedback | FeedbackItem, choice: str | None) -> bool:
     return item.correction is not None or item.label != choice
 
 
-def build_row(model: str, item: NewFeedback, offset: int, caller: str, about: str | None) -> dict[str, Any]:
+def build_row(model: str, item: NewFeedback, offset: int, caller: str, about: str | None) -> dict[str, object]:
     """Return the row of the table `feedback`."""
     return {
         "model": model,

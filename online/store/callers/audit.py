@@ -140,7 +140,7 @@ def verify_audit(connection: Connection, known: AuditHead | None = None) -> Brok
     return None
 
 
-def walk_audit(connection: Connection) -> Iterator[Mapping[str, Any]]:
+def walk_audit(connection: Connection) -> Iterator[Mapping[str, object]]:
     """Yield all entries, oldest first, read in pages. Entries with numbers below 1 come first: there should be none."""
     last: int | None = None
     while True:

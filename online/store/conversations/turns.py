@@ -54,7 +54,7 @@ class RequestedTurn:
     after: str | None = None
 
 
-def extract_question(instance: object) -> Any:
+def extract_question(instance: object) -> object:
     """Return what a user typed: a follow-up is stored as an object, with the question before it."""
     return instance["text"] if isinstance(instance, dict) and isinstance(instance.get("text"), str) else instance
 

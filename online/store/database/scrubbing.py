@@ -19,12 +19,12 @@ WAIT_S = 0.05  # the longest that writers wait while a reader still uses the beg
 TABLES = ("prediction", "feedback", "event", "conversation", "turn", "outside_message", "shadow", "refusal", "drift")
 
 
-def scrub(store: Store) -> dict[str, Any] | None:
+def scrub(store: Store) -> dict[str, object] | None:
     """Leave nothing of deleted rows; return what was done, or None if a reader is in the way: try again later."""
     return scrub_sqlite(store) if is_sqlite(store.url) else vacuum_postgres(store)
 
 
-def scrub_sqlite(store: Store) -> dict[str, Any] | None:
+def scrub_sqlite(store: Store) -> dict[str, object] | None:
     """Overwrite free pages, so that nothing erased can be read from the file; return what is still in use."""
     path = str(make_url(store.url).database)
     with closing(sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)) as raw:
@@ -32,7 +32,7 @@ def scrub_sqlite(store: Store) -> dict[str, Any] | None:
     return None if is_busy or frames > 0 else {"kind": "sqlite", "secure_delete": True, "write_ahead_log": "emptied"}
 
 
-def vacuum_postgres(store: Store) -> dict[str, Any]:
+def vacuum_postgres(store: Store) -> dict[str, object]:
     """Rewrite the tables of PostgreSQL, so that nothing erased stays in them."""
     engine = create_engine_for(store.url, "FULL", "IMMEDIATE").execution_options(isolation_level="AUTOCOMMIT")
     try:

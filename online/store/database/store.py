@@ -221,7 +221,7 @@ class Store:
             log.exception("what follows a commit failed")
 
     @staticmethod
-    def _attempt(connection: Connection, work: StoreWork, alone: bool) -> tuple[Any, BaseException | None]:
+    def _attempt(connection: Connection, work: StoreWork, alone: bool) -> tuple[object, BaseException | None]:
         if alone:
             return work.run(connection), None
         try:

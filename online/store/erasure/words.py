@@ -100,7 +100,7 @@ def delete_conversations(connection: Connection, model: str, user: str) -> int:
 
 def load_answers_with(
     connection: Connection, model: str, labels: Collection[str], after: str, count: int
-) -> tuple[list[dict[str, Any]], str]:
+) -> tuple[list[dict[str, object]], str]:
     """Return, of the next `count` predictions after an id, those that list one of these labels, and the last id.
 
     The id is "" after the last page.

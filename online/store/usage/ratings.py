@@ -145,7 +145,7 @@ def add_to(sums: list[int], values: Sequence[int]) -> None:
     sums[:] = map(sum, zip(sums, values, strict=True))
 
 
-def compute_ratings(connection: Connection, model: str, predictions: Sequence[str]) -> list[dict[str, Any]]:
+def compute_ratings(connection: Connection, model: str, predictions: Sequence[str]) -> list[dict[str, object]]:
     """Return the rows of those of the predictions that have feedback that stands."""
     kind = load_kind(connection, model)
     predicts_numbers = kind is not None and spec_of(kind).predicts_numbers

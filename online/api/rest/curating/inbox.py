@@ -267,7 +267,7 @@ def kind_of_thumb(content: Content) -> Literal["thumb_down", "thumb_up"] | None:
     return None if reward is None else "thumb_up" if is_positive(reward) else "thumb_down"
 
 
-def describe_common(item: OpenItem, content: Content) -> dict[str, Any]:
+def describe_common(item: OpenItem, content: Content) -> dict[str, object]:
     """Return the fields that items of every model have."""
     return {
         "id": item.id,

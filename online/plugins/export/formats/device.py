@@ -57,7 +57,7 @@ def example_inputs(specs: Sequence[GraphTensor]) -> tuple[torch.Tensor, ...]:
     )
 
 
-def free_dimensions(spec: GraphTensor) -> dict[int, Any]:
+def free_dimensions(spec: GraphTensor) -> dict[int, object]:
     """Return the dimensions that differ from call to call: the number of tokens."""
     return {at: torch.export.Dim("T", min=2, max=MAX_TOKENS) for at, size in enumerate(spec.shape) if size == "T"}
 

@@ -37,7 +37,7 @@ def advance(connection: Connection, row: CohortRow, now: datetime, least: int) -
     return row
 
 
-def end_round(connection: Connection, row: CohortRow, now: datetime, least: int) -> Mapping[str, Any] | None:
+def end_round(connection: Connection, row: CohortRow, now: datetime, least: int) -> Mapping[str, object] | None:
     """Return what changes because the present round is over; None while it is not."""
     if row.state not in ROUNDS:
         return None
