@@ -12,7 +12,7 @@ A field that a native schema does not have is refused, with the field that was p
 import asyncio
 import difflib
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -26,6 +26,7 @@ from online.api.auth.authentication import CALLER
 from online.api.middleware.content_codings import DECODED
 from online.errors import BadInput, TooLarge
 from online.models.encoders.rows import ParsedNumbers
+from online.schemas.json_values import JSONObject
 from online.schemas.predict import PredictRequest
 from online.serving.rates import LARGE_BYTES, RateLimits
 from online.settings import Settings
@@ -257,7 +258,7 @@ def invalid_body(error: ValidationError, schema: type[BaseModel]) -> BadInput:
     return BadInput("; ".join(_describe_finding(dict(finding), schema) for finding in error.errors()))
 
 
-def _describe_finding(finding: dict[str, Any], schema: type[BaseModel]) -> str:
+def _describe_finding(finding: JSONObject, schema: type[BaseModel]) -> str:
     place = [str(part) for part in finding["loc"]]
     if finding["type"] != "extra_forbidden":
         return f"{'.'.join(place) or 'document'}: {plain_message(finding['msg'])}"

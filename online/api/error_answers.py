@@ -1,7 +1,5 @@
 """The answer to every error: its status, its words, and what a page says beside the sentence."""
 
-from typing import Any
-
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException

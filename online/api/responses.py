@@ -1,17 +1,17 @@
 """Responses: JSON bodies, the headers that name a version, and their descriptions in the OpenAPI document."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import orjson
 from fastapi import Response
 from pydantic import BaseModel
 
 from online.schemas.fields import ErrorAnswer
+from online.schemas.json_values import JSONObject
 from online.serving.model_runtime import ModelRuntime
 from online.serving.predictor import PredictionResult
 
-ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
+ERROR_RESPONSES: dict[int | str, JSONObject] = {
     400: {"model": ErrorAnswer, "description": "The request is invalid; nothing was changed."},
     404: {
         "model": ErrorAnswer,

@@ -20,6 +20,7 @@ from online.api.bodies import parse_leniently
 from online.api.dependencies import ROUTE_HEADER, RuntimeDep
 from online.errors import BadInput, NotFound
 from online.schemas.access.callers import Caller
+from online.schemas.json_values import JSONObject
 from online.serving.live import LiveModel
 from online.serving.model_runtime import ModelRuntime
 from online.serving.versions import VersionSelector
@@ -46,7 +47,7 @@ class Dialect:
     fields: tuple[bytes, ...]
     parse: Callable[[bytes], tuple[Document, bool]]
     predict: Callable[[ModelRuntime, VersionSelector, Document, Caller], Awaitable[Response]]
-    version_statuses: Callable[[LiveModel], list[dict[str, Any]]]
+    version_statuses: Callable[[LiveModel], list[JSONObject]]
     unknown_predict_model: Callable[[str, VersionSelector, Iterable[str]], NotFound]
     unknown_status_model: Callable[[str, Iterable[str]], NotFound]
     version_errors: Callable[[], AbstractContextManager[None]]

@@ -1,7 +1,6 @@
 """`online config`: the settings in force, and where each came from."""
 
 import json
-from typing import Any
 
 import typer
 

@@ -2,13 +2,14 @@
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from online.cli.options import ConfigOption, JsonOption, ModelOption, StateOption
 from online.cli.state import load_settings, open_snapshots, open_workspace, record_locally, select_model
 from online.errors import SetupError
+from online.schemas.json_values import JSONObject
 
 if TYPE_CHECKING:
     from online.snapshots import Snapshots
@@ -62,7 +63,7 @@ def describe_versions(snapshots: "Snapshots") -> list[dict[str, object]]:
     ]
 
 
-def format_version(version: dict[str, Any]) -> str:
+def format_version(version: JSONObject) -> str:
     """Return a version as one line; `*` marks the live one."""
     from online.models.challenger import describe_records
 

@@ -4,13 +4,13 @@ import csv
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from online.errors import SetupError
 from online.evaluation.caveats import warn_of_errors, warn_of_leads, warn_of_log, warn_of_outside, warn_of_unused
 from online.evaluation.conclusion import conclude, say_all
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
 from online.evaluation.words import IN_ENGLISH
+from online.schemas.json_values import JSONObject
 
 UNLESS_EMPTY = (  # what is left out where there is nothing to say
     "contents_from",
@@ -27,16 +27,16 @@ UNLESS_EMPTY = (  # what is left out where there is nothing to say
 )
 
 
-def results_as_json(played: Sequence[LogResults]) -> dict[str, Any]:
+def results_as_json(played: Sequence[LogResults]) -> JSONObject:
     """Return everything but the learning curves, which `write_curves` writes."""
     results = [{"log": each.log, **result_as_json(result)} for each in played for result in each.results]
     verdicts = [{"log": each.log, **asdict(conclude(each.results, each.interrupted))} for each in played]
     return {"interrupted": any(each.interrupted for each in played), "verdicts": verdicts, "results": results}
 
 
-def result_as_json(result: ReplayResult) -> dict[str, Any]:
+def result_as_json(result: ReplayResult) -> JSONObject:
     """Return one result without the model's key."""
-    described: dict[str, Any] = {"name": result.candidate.name, "kind": result.candidate.kind}
+    described: JSONObject = {"name": result.candidate.name, "kind": result.candidate.kind}
     described |= {"options": {name: value for name, value in result.candidate.options.items() if name != "key"}}
     if result.failure is not None:
         return {**described, "failure": result.failure}

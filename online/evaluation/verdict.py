@@ -8,7 +8,7 @@ explains it; with several challengers each interval is widened, so that looking 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from online.evaluation.bases import count_judged, count_known, is_by_construction, is_partial
 from online.evaluation.caveats import (
@@ -28,6 +28,7 @@ from online.evaluation.caveats import (
 )
 from online.evaluation.noticed_fall import count_served, find_noticed_fall
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
+from online.schemas.json_values import JSONObject
 from online.scoring.baseline_lead import Lead
 from online.scoring.confusion import ConfusedPair
 from online.scoring.drift_changes import NoticedFall
@@ -154,9 +155,7 @@ def describe_error(name: str | Reason, error: float | None, is_farther: bool, is
     return advice("farther" if is_farther else "nearer" if is_nearer else "as_near", name=name, error=error)
 
 
-def find_rival(
-    results: Sequence[ReplayResult], best: ReplayReport
-) -> tuple[ReplayReport, dict[str, Any], float] | None:
+def find_rival(results: Sequence[ReplayResult], best: ReplayReport) -> tuple[ReplayReport, JSONObject, float] | None:
     """Return the model to compare with, the comparison with the champion that concerns both, and the gain of the best."""
     champion = results[0].report
     compared = [each for each in results[1:] if each.report is not None and each.comparison is not None]
@@ -381,7 +380,7 @@ def advise_on_choice(results: Sequence[ReplayResult], best: ReplayReport) -> Ite
         yield advice("next.keep_for_now", name=results[0].candidate.name)
 
 
-def count_needed(comparison: dict[str, Any], gain: float) -> int | None:
+def count_needed(comparison: JSONObject, gain: float) -> int | None:
     """Return about how many examples it would take to tell the two apart, if the difference stays as it is.
 
     None for a difference that is too small to be worth it.

@@ -13,12 +13,13 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from online.models import Tensors
+from online.models.contract import AnyArray
+from online.schemas.json_values import JSONArray
 
 DIRECTIONS, SEED = 12, 384
 REFERENCE, RECENT, EVERY = 500, 100, 50  # rows: older ones, recent ones, from one comparison to the next
@@ -145,11 +146,11 @@ class Adwin:
                 differs = distance > bound
         return None
 
-    def numbers(self) -> list[Any]:
+    def numbers(self) -> JSONArray:
         """Return the state as JSON values."""
         return [self.count, self.buckets]
 
-    def restore(self, numbers: list[Any]) -> None:
+    def restore(self, numbers: JSONArray) -> None:
         """Adopt what `numbers` returned."""
         self.count, buckets = numbers
         self.levels = [[] for _ in range(1 + max((level for level, _, _ in buckets), default=0))]
@@ -205,12 +206,12 @@ class Cusum:
         before = (self.ones - self.wrong_since) / max(self.count - self.count_since, 1)
         return ChangePoint(self.since, max(0.0, before), self.wrong_since / self.count_since, self.count_since)
 
-    def numbers(self) -> list[Any]:
+    def numbers(self) -> JSONArray:
         """Return the state as JSON values."""
         excursion = [self.sum, self.since, self.wrong_since, self.count_since]
         return [*excursion, self.count, self.ones, sorted([label, *seen] for label, seen in self.seen.items())]
 
-    def restore(self, numbers: list[Any]) -> None:
+    def restore(self, numbers: JSONArray) -> None:
         """Adopt what `numbers` returned."""
         self.sum, self.since, self.wrong_since, self.count_since, self.count, self.ones, seen = numbers
         self.seen = {label: [count, ones] for label, count, ones in seen}
@@ -237,7 +238,7 @@ class Kswin:
         self.offsets: deque[int] = deque(maxlen=WINDOW)
         self.end = self.count = 0
 
-    def add(self, rows_BD: NDArray[Any], offsets: Sequence[int]) -> list[tuple[int, Shift]]:
+    def add(self, rows_BD: AnyArray, offsets: Sequence[int]) -> list[tuple[int, Shift]]:
         """Add rows; return (index of the row, its largest shift) for each row at which a shift is significant."""
         placed_BP, found, start = self._project(rows_BD), list[tuple[int, Shift]](), 0
         while start < len(offsets):
@@ -248,7 +249,7 @@ class Kswin:
             start = stop
         return found
 
-    def _project(self, rows_BD: NDArray[Any]) -> NDArray[np.float64]:
+    def _project(self, rows_BD: AnyArray) -> NDArray[np.float64]:
         """Place rows on the directions [B, P], each row as if it were alone: no sum depends on the others."""
         if rows_BD.dtype.kind == "i":  # sums of integers are exact in any order
             return np.asarray(rows_BD.astype(np.float64) @ self.signs_PD.T)

@@ -20,7 +20,10 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Tensors = Mapping[str, NDArray[Any]]
+from online.schemas.json_values import JSONObject
+
+AnyArray = NDArray[Any]  # of any type of numbers, as files hold them
+Tensors = Mapping[str, AnyArray]
 Options = Mapping[str, Any]
 ExampleKind = Literal["label", "reward", "correction", "reply", "retire", "restore", "sums"]
 Scope = Literal["", "reply", "question"]
@@ -122,7 +125,7 @@ class StatePart:
     tensors: Tensors
     serving: bool
     revision: int | None = None
-    derived: dict[str, Any] = field(default_factory=dict)
+    derived: JSONObject = field(default_factory=dict)
 
 
 State = Mapping[str, StatePart]
@@ -227,14 +230,14 @@ class Encoder(Protocol):
         """Return one byte string per instance. Raises ValueError that names the instance and the cause."""
 
 
-def join_parts(parts: Mapping[str, Tensors]) -> dict[str, NDArray[Any]]:
+def join_parts(parts: Mapping[str, Tensors]) -> dict[str, AnyArray]:
     """Return the tensors of several parts in one table, as "part/name"."""
     return {f"{part}/{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
 
 
-def split_parts(tensors: Tensors) -> dict[str, dict[str, NDArray[Any]]]:
+def split_parts(tensors: Tensors) -> dict[str, dict[str, AnyArray]]:
     """Return the inverse of `join_parts`. Tensors that are of no part are left out."""
-    parts: dict[str, dict[str, NDArray[Any]]] = {}
+    parts: dict[str, dict[str, AnyArray]] = {}
     for key, tensor in tensors.items():
         part, slash, name = key.partition("/")
         if slash:
@@ -247,7 +250,7 @@ def pack_json(meta: object) -> NDArray[np.uint8]:
     return np.frombuffer(json.dumps(meta, sort_keys=True).encode(), np.uint8)
 
 
-def unpack_json(tensor: NDArray[Any]) -> Any:
+def unpack_json(tensor: AnyArray) -> Any:
     """Return the JSON value that `pack_json` stored."""
     return json.loads(tensor.tobytes())
 

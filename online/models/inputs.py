@@ -10,7 +10,6 @@ twice. After that, a number whose values leave a fitted scale gets a further one
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from online.models.encoders.text import TEXT_WIDTH, text_epoch
 from online.models.encoders.values import read_row
 from online.models.kinds import HASHED, MINILM
 from online.models.options import INPUT, SIZE, Option, require_size
+from online.schemas.json_values import JSONArray, JSONObject
 
 WARM_UP = 200  # examples to which the scales are fitted
 BUMPS_UP_TO = 64  # length of a vector: for longer ones, four features a number cost more than they bring
@@ -191,14 +191,14 @@ class Inputs:
             self._admit_each(examples[:count])
         return count, bands
 
-    def summarise(self, reader: "Inputs", examples: Sequence[Example]) -> list[Any] | None:
+    def summarise(self, reader: "Inputs", examples: Sequence[Example]) -> JSONArray | None:
         """Return what `absorb` needs to know of the numbers of examples that a reader of these inputs has read, as JSON.
 
         None if one of them may need a band, so that they must be learned one after the other.
         """
         return [] if self.watch is None else RangeWatch().summarise(reader.columns, *reader._list_numbers(examples))
 
-    def absorb(self, summary: list[Any], mapping: dict[str, Any]) -> bool:
+    def absorb(self, summary: JSONArray, mapping: JSONObject) -> bool:
         """Note the numbers of a summary. False, without any change, if one of them needs a band.
 
         mapping: of the reader, with the columns that it appended.
@@ -281,13 +281,13 @@ class Inputs:
         reader.warm, reader.recent, reader._newest, reader.watch = None, [], None, None
         return reader
 
-    def extend(self, mapping: dict[str, Any], recent: Sequence[bytes]) -> None:
+    def extend(self, mapping: JSONObject, recent: Sequence[bytes]) -> None:
         """Take over the columns that a reader of these inputs appended, and the newest inputs that it read."""
         known = len(self.columns.columns)
         self.columns.extend(Column(*entry) for entry in mapping["columns"][known:])
         self.recent = [*self.recent, *recent][-PROBES:]
 
-    def memory(self) -> dict[str, Any]:
+    def memory(self) -> JSONObject:
         """Return the rest of its state, which learning needs, as JSON."""
         held = (
             None if self.warm is None else [[e.offset, e.kind, e.features.hex(), e.label, e.reward] for e in self.warm]
@@ -299,7 +299,7 @@ class Inputs:
             **({"ranges": watched} if watched else {}),
         }
 
-    def restore(self, mapping: dict[str, Any], memory: dict[str, Any] | None) -> None:
+    def restore(self, mapping: JSONObject, memory: JSONObject | None) -> None:
         """Adopt the columns and the rows of a warm-up that a state holds."""
         bumps = self.columns.bumps
         self.columns = Columns(bumps, self.limit, (Column(*entry) for entry in mapping["columns"]))

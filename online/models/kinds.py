@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from online.installed import collect_all
 from online.models.contract import Options
+from online.schemas.json_values import JSONObject
 
 Task = Literal["classification", "regression", "ranking"]
 Input = Literal["text", "vector", "table"]
@@ -212,7 +213,7 @@ def state_is_signed(kind: str) -> bool:
     return spec is not None and spec.state_is_signed
 
 
-def input_options(kind: str, options: Options) -> dict[str, Any]:
+def input_options(kind: str, options: Options) -> JSONObject:
     """Return what a model reads: `input` (text, vector or table) and `size`, the length of a vector."""
     spec = find_kind(kind)
     if spec is not None and not spec.has_input_option:
@@ -220,7 +221,7 @@ def input_options(kind: str, options: Options) -> dict[str, Any]:
     return {"input": options.get("input", "text"), "size": int(options.get("size", 0))}
 
 
-def encoder_options(kind: str, options: Options) -> dict[str, Any]:
+def encoder_options(kind: str, options: Options) -> JSONObject:
     """Return what its encoder depends on.
 
     That is what the model reads, what texts become, and the language that people type in; "" for texts read as they come.

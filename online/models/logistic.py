@@ -19,7 +19,6 @@ Shapes: C classes, D numbers in x, N columns, K waves.
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +42,7 @@ from online.models.example_checks import check
 from online.models.options import SIZE, Option, require_size, resolve
 from online.models.statistics.adaptation import find_translation
 from online.schemas.events import is_positive
+from online.schemas.json_values import JSONObject
 
 WARM_UP = 256  # examples to which the scales are fitted; a power of two
 PROBES = 8
@@ -103,7 +103,7 @@ class RenamingTest:
     won: bool = False
     given: list[list[int]] = field(default_factory=list)
 
-    def memory(self) -> dict[str, Any]:
+    def memory(self) -> JSONObject:
         """Return all but the weights, as JSON."""
         return {"rows": self.rows, "lead": self.lead, "won": self.won, "given": self.given}
 

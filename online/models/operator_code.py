@@ -9,6 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from online.schemas.json_values import JSONObject
+
 
 def is_import_path(text: str) -> bool:
     """Return whether the text has the form package.module:attribute."""
@@ -47,7 +49,7 @@ def import_own_module(module: str, path: str) -> object:
     return import_own_module(module, path)
 
 
-def call_factory(path: str, params: dict[str, Any]) -> Any:
+def call_factory(path: str, params: JSONObject) -> Any:
     """Return the estimator that a factory or class makes of `params`, or the attribute itself if it is an estimator.
 
     Raises ValueError that says why there is none.

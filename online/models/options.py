@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from online.models.contract import Options
+from online.schemas.json_values import JSONObject
 
 TYPE_NAMES = {list: "list", dict: "table", str: "text", bool: "true or false", int: "integer", float: "number"}
 
@@ -89,7 +90,7 @@ KEY = Option(
 )
 
 
-def resolve(options: Options, table: Sequence[Option]) -> dict[str, Any]:
+def resolve(options: Options, table: Sequence[Option]) -> JSONObject:
     """`options` completed with the defaults of `table`.
 
     Raises ValueError for an unknown name, with the option that was probably meant, and for a value
@@ -104,7 +105,7 @@ def resolve(options: Options, table: Sequence[Option]) -> dict[str, Any]:
     return {**defaults(table), **options}
 
 
-def defaults(table: Sequence[Option]) -> dict[str, Any]:
+def defaults(table: Sequence[Option]) -> JSONObject:
     """Return the default of each option, by name."""
     return {option.name: option.default for option in table}
 

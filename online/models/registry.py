@@ -28,6 +28,7 @@ from online.models.kinds import (
 from online.models.options import Option, UnknownOption, resolve
 from online.models.own_kinds import create_own
 from online.models.retirement import RetirableModel
+from online.schemas.json_values import JSONObject
 
 # what a challenger shares with its champion, which alone declares it
 SHARED_OPTIONS = frozenset({"input", "size", "text_features", "encoder", "language", "key", "challenger"})
@@ -113,7 +114,7 @@ def _with_challenger(champion: KindSpec, options: Options, device: str) -> Model
     return ChampionChallenger(factories, table["patience"], table["score_every"], champion.predicts_numbers)
 
 
-def challenger_options(champion: KindSpec, options: Options, kind: str, own: Options) -> dict[str, Any]:
+def challenger_options(champion: KindSpec, options: Options, kind: str, own: Options) -> JSONObject:
     """Return a challenger's own options, completed with what its champion's options say about the inputs.
 
     Raises ValueError if the kind cannot be the challenger, or sets an option of its champion.

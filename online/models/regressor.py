@@ -28,7 +28,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +36,7 @@ from online.models import inputs
 from online.models.contract import (
     LARGEST_NUMBER,
     Answer,
+    AnyArray,
     BadExample,
     Example,
     Options,
@@ -62,6 +62,7 @@ from online.models.statistics.wide_targets import (
 from online.models.tracking.reach import student_t
 from online.models.tracking.recent_world import RecentWorld
 from online.models.tracking.tracker import Correction
+from online.schemas.json_values import JSONArray
 
 FINER_BITS = 7  # by which a target is quantised more finely than a feature
 BUMP_SLOPE = 127 / 96  # of a bump, per quantum of its number
@@ -292,7 +293,7 @@ class Regressor:
             return []
         return RangeWatch().summarise(self._target_scales, *list_targets(examples))
 
-    def _reading(self) -> list[Any]:
+    def _reading(self) -> JSONArray:
         """Return what identifies how examples are read: sums of examples that were read in another way cannot be added."""
         return [
             self.feature_epoch(),
@@ -391,7 +392,7 @@ class Regressor:
     def _cut(self, label: str) -> tuple[int, list[int]]:
         return cut_into_limbs(parse_number(label), self.target, self._target_limit, self.is_fine)
 
-    def _note_rows(self, x_BD: NDArray[np.float64], q_B: NDArray[Any], times: int) -> None:
+    def _note_rows(self, x_BD: NDArray[np.float64], q_B: AnyArray, times: int) -> None:
         """Let few examples be added to the last solution, and anything else be solved from the moments."""
         if self._updated is None or times < 0 or len(self._rows) + len(x_BD) > AT_ONCE:
             self._updated, self._rows = None, []
@@ -448,7 +449,7 @@ class Regressor:
         self._correction()
         moved = {"target_bands": [band.entry for band in self._target_bands]} if self._target_bands else {}
         meta = pack_json({"target": [self.target.exponent, self.target.centre], **moved, **self.inputs.mapping()})
-        solved: dict[str, NDArray[Any]] = {field.name: getattr(ridge, field.name) for field in fields(Ridge)}
+        solved: dict[str, AnyArray] = {field.name: getattr(ridge, field.name) for field in fields(Ridge)}
         solved["meta"] = meta
         if self._recent is not None:
             solved |= self._recent.serving_tensors()
@@ -456,7 +457,7 @@ class Regressor:
         if not serving_only:
             watched = {} if self._watch is None else self._watch.memory()
             memory = {**self.inputs.memory(), **({"target_ranges": watched} if watched else {})}
-            sums: dict[str, NDArray[Any]] = {"moments": self.moments.copy(), "memory": pack_json(memory)}
+            sums: dict[str, AnyArray] = {"moments": self.moments.copy(), "memory": pack_json(memory)}
             sums |= self._wide.tensors()
             parts["statistics"] = StatePart(sums, serving=False)
             if self._recent is not None:

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from online.schemas.fields import Id, Label, Name, NativeRequest, Text, Wire
+from online.schemas.json_values import JSONObject
 
 CorrectionScope = Literal["reply", "question"]
 FeedbackStatus = Literal["accepted", "learned", "refused", "retracted", "quarantined", "held", "rejected"]
@@ -111,7 +112,7 @@ class ErasureStatus(Wire):
     ended_at: str | None = None
     step: str = Field(description="Of the whole: models, files, database, done.")
     models: dict[str, str] = Field(description=f"The step of each model: {STEPS}.")
-    statement: dict[str, Any] | None = Field(
+    statement: JSONObject | None = Field(
         None,
         description="Signed: what was removed from where, and each model's state before and after. Null until done.",
     )

@@ -1,7 +1,7 @@
 """The field types and the classes that the other schemas share."""
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,

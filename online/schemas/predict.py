@@ -1,10 +1,11 @@
 """The request and the answer of predict, in the native shape."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AliasChoices, Field, StringConstraints
 
 from online.schemas.fields import Name, NativeRequest, Wire
+from online.schemas.json_values import JSONArray
 
 TurnId = Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
@@ -12,7 +13,7 @@ TurnId = Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f
 class PredictRequest(NativeRequest):
     """`instances` are texts, lists of numbers or objects of features, as the model takes them."""
 
-    instances: list[Any] = Field(min_length=1)
+    instances: JSONArray = Field(min_length=1)
     min_offset: int | None = Field(
         None, ge=0, description="Predict with a version that has learned this offset; wait for one if necessary."
     )

@@ -4,11 +4,11 @@ import math
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from online.models import Answer
+from online.schemas.json_values import JSONArray
 from online.scoring.baseline_lead import Lead, LeadCounts
 from online.scoring.confusion import build_confusion
 from online.scoring.prequential import Baselines, Curve, HitCounts, names_right_answer
@@ -154,7 +154,7 @@ NOTHING = object()  # stands for the answer of a predictor that gave none
 
 def collect_choices(outcomes: Sequence[PendingOutcome]) -> dict[str, list[object]]:
     """Return the choice of each predictor for each outcome; NOTHING where it did not answer."""
-    choices: dict[str, list[Any]] = {"model": [outcome.answer.choice for outcome in outcomes]}
+    choices: dict[str, JSONArray] = {"model": [outcome.answer.choice for outcome in outcomes]}
     for name in BASELINES:
         if name != LEARNED_BASELINE or any(name in outcome.guesses for outcome in outcomes):
             choices[name] = [outcome.guesses.get(name, NOTHING) for outcome in outcomes]

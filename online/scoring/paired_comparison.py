@@ -5,10 +5,10 @@ losses of the same offset --difference, scaled into [0, 1]--> AverageSequence --
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
+from online.schemas.json_values import JSONObject
 from online.scoring.intervals import AverageSequence
 from online.scoring.score import Loss
 
@@ -63,7 +63,7 @@ class PairedComparison:
         low, high = replace(self.sequence, alpha=self.sequence.alpha / count).interval()
         return low > 0.5 or high < 0.5
 
-    def as_dict(self, among: int = 1) -> dict[str, Any]:
+    def as_dict(self, among: int = 1) -> JSONObject:
         """among: the number of comparisons that are made."""
         low, high = self.interval
         count = self.sequence.count

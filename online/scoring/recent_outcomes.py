@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from online.schemas.json_values import JSONArray
 from online.scoring.prequential import CurveSegment
 
 KEPT, BLOCK, MAX_BLOCKS = 1_000, 100, 100  # newest outcomes; outcomes of an older block; blocks
@@ -152,7 +153,7 @@ class RecentOutcomes:
 
     # state
 
-    def to_json(self) -> list[Any]:
+    def to_json(self) -> JSONArray:
         """Return the outcomes as JSON values."""
         return [[list(each) for each in self.blocks], [list(each) for each in self.ring]]
 

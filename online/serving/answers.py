@@ -1,11 +1,10 @@
 """Renders a model's answer for a response or a result file: one shape per task."""
 
-from typing import Any
-
 from online.models import Answer, spec_of
+from online.schemas.json_values import JSONObject
 
 
-def render_answer(kind: str, answer: Answer, max_candidates: int) -> dict[str, Any]:
+def render_answer(kind: str, answer: Answer, max_candidates: int) -> JSONObject:
     """Return an answer as a JSON object: a number, a class with probabilities, or a reply.
 
     max_candidates: the number of classes or replies that it lists, the best ones.

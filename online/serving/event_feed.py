@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from online.errors import Overloaded
 from online.schemas.access.callers import Scope
+from online.schemas.json_values import JSONObject
 
 MAX_SUBSCRIBERS = 1_000
 MAX_QUEUED = 1_000  # events kept for a subscriber that does not read
@@ -18,7 +19,7 @@ class FeedEvent(NamedTuple):
     """owner: the user or the caller that the event is about; None if it is about nobody. scope: what its readers need."""
 
     name: str
-    data: dict[str, Any]
+    data: JSONObject
     owner: str | None = None
     scope: Scope = "predict"
 

@@ -13,6 +13,8 @@ from pydantic import (
     model_validator,
 )
 
+from online.schemas.json_values import JSONObject
+
 Drift = Literal["off", "watch", "act"]
 GuardMode = Literal["off", "callers", "all"]
 Device = Annotated[
@@ -83,7 +85,7 @@ class ModelSettings(FrozenModel):
     kind: str = Field(
         description="Kind of model: ranker, classifier, regressor, river, ...; or package.module:Class of your own."
     )
-    options: dict[str, Any] = Field(default_factory=dict, description="Options of the kind.")
+    options: JSONObject = Field(default_factory=dict, description="Options of the kind.")
     placement: Placement = Field(
         Placement(), description="Tables {learn_on, serve_on}: the devices on which the model learns and answers."
     )

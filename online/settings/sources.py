@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource, SettingsError, TomlConfigSettingsSource
 
+from online.schemas.json_values import JSONObject
 from online.settings.fields import Settings
 from online.settings.messages import describe_settings_error, explain, help_of
 from online.settings.models import ModelSettings, Placement
@@ -79,7 +80,7 @@ def load_with_origins(
     an error can say of one in the wrong place where it belongs.
     """
     path = config or DEFAULT_FILE
-    values: dict[str, Any] = {}
+    values: JSONObject = {}
     origins = dict.fromkeys(Settings.model_fields, SettingOrigin("default"))
 
     def add(table: Mapping[str, Any], origin: Callable[[str], SettingOrigin]) -> None:
@@ -171,7 +172,7 @@ def refuse_service_link(environment: Mapping[str, str]) -> None:
 
 def parse_assignments(assignments: Sequence[str], list_options: Callable[[], ListOptions] = dict) -> dict[str, object]:
     """Return the values of `--set NAME=VALUE`. VALUE is written as in the file; a string needs no quotes."""
-    values: dict[str, Any] = {}
+    values: JSONObject = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals:

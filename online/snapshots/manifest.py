@@ -4,7 +4,8 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+
+from online.schemas.json_values import JSONObject
 
 FORMAT = 1
 
@@ -66,7 +67,7 @@ def digest_files(files: Mapping[str, SnapshotFile]) -> str:
     return hashlib.sha256(json.dumps(serving).encode()).hexdigest()
 
 
-def describe_version(manifest: Manifest, live: bool, labels: Sequence[str], state: str = "") -> dict[str, Any]:
+def describe_version(manifest: Manifest, live: bool, labels: Sequence[str], state: str = "") -> JSONObject:
     """Return a version as the API and the command line list it."""
     names = ("learned_until", "created_at", "state_sha256", "weights_sha256", "feature_epoch", "durable")
     parent = None if manifest.parent is None else str(manifest.parent)

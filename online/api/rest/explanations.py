@@ -16,6 +16,7 @@ from online.models.ranker.exemplars import Neighbor, ScoreBreakdown
 from online.models.ranker.ranker import Ranker
 from online.schemas.access.callers import Caller
 from online.schemas.explanations import Explanation
+from online.schemas.json_values import JSONObject
 from online.store.log_rows import load_event_summaries
 
 MAX_SHOWN = 5  # replies and neighbors
@@ -58,13 +59,13 @@ def visible_summary(caller: Caller, summary: Mapping[str, Any]) -> Mapping[str, 
     return summary if is_own else {**summary, "question": None, "feedback_id": None}
 
 
-def describe_score(each: ScoreBreakdown) -> dict[str, Any]:
+def describe_score(each: ScoreBreakdown) -> JSONObject:
     """Return the terms of one reply's score, as the API names them."""
     terms = {"sums": each.sums, "evidence": each.evidence, "standing": each.thumbs, "moved": each.moved}
     return {"id": each.reply, "text": each.text, "score": sum(terms.values()), **terms}
 
 
-def describe_neighbor(each: Neighbor, summary: Mapping[str, object], texts: Mapping[str, str]) -> dict[str, Any]:
+def describe_neighbor(each: Neighbor, summary: Mapping[str, object], texts: Mapping[str, str]) -> JSONObject:
     """summary: of the event that the neighbor comes from; empty for an example question."""
     return {
         "question": summary.get("question"),

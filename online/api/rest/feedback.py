@@ -1,6 +1,6 @@
 """Feedback: give it, ask what became of it, retract it, and erase a user."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Query, Request, Response
 
@@ -20,9 +20,10 @@ from online.schemas.feedback import (
     Receipt,
 )
 from online.schemas.fields import Id, Name
+from online.schemas.json_values import JSONObject
 from online.serving.feedback.sums.submission import submit_sums
 
-SUMS_BODY: dict[str, Any] = {
+SUMS_BODY: JSONObject = {
     "requestBody": {
         "required": True,
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Query, Response
 

@@ -9,13 +9,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import orjson
 
 from online.errors import SetupError
 from online.models import spec_of
 from online.schemas.fields import Language
+from online.schemas.json_values import JSONObject
 from online.settings import PageTexts, Settings
 
 LOGO_PATH = "page-logo"
@@ -71,7 +71,7 @@ class Branding:
     language: Language | None = None
     translations: Mapping[Language, PageTexts] = field(default_factory=dict)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JSONObject:
         """Return the settings of the pages as they read them. Without a configured color, all colors are null."""
         own = {"name": self.name, "logo": LOGO_PATH if self.logo else None, "greeting": self.greeting}
         texts = {**own, "intro": self.intro, "color": self.color, "suggestions": self.suggestions}

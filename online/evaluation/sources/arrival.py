@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any
 
 from online.errors import BadInput
 from online.evaluation.replay.tasks import HELD_OUT_EVERY

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from online.errors import BadInput
+from online.schemas.json_values import JSONObject
 
 ALL_DIGITS = 15  # of a float that was not rounded when it was written
 MAX_SHOWN = 5  # bad lines named in an error
@@ -51,7 +52,7 @@ class LogGaps:
             self.first = self.first or start
             self.events += stop - start
 
-    def as_figures(self) -> dict[str, Any]:
+    def as_figures(self) -> JSONObject:
         """Return the figures by the names that a report gives them."""
         missing = {"missing_events": self.events, "first_missing": self.first, "missing_predictions": self.predictions}
         return {"repeated_lines": self.repeated, **missing}
@@ -94,12 +95,12 @@ class BadLines:
         self.count += count - len(causes)
         self.problems["other"] += count - len(causes)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JSONObject:
         """Return the counts and the first lines as JSON."""
         return {"count": self.count, "problems": dict(self.problems), "first": list(self.first)}
 
     @staticmethod
-    def join(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    def join(one: Mapping[str, Any], other: Mapping[str, Any]) -> JSONObject:
         """Return what two counts of lines say together; {} for none."""
         problems = Counter(one.get("problems", {})) + Counter(other.get("problems", {}))
         first = [*one.get("first", ()), *other.get("first", ())][:MAX_SHOWN]

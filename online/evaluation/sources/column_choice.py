@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any
 
 from online.errors import BadInput
 from online.evaluation.sources.log_format import Line, LoggedPrediction
 from online.models.encoders.rows import TO_JSON
 from online.schemas.events import Event
+from online.schemas.json_values import JSONArray
 
 MAX_NAMED = 20  # columns that a message lists
 
@@ -48,7 +48,7 @@ class ColumnChoice:
             return instance
         return {name: value for name, value in instance.items() if self.wants(name)}
 
-    def of_instances(self, instances: list[Any]) -> list[object]:
+    def of_instances(self, instances: JSONArray) -> list[object]:
         """Return the instances with the chosen columns only."""
         return [*map(self.of_instance, instances)] if self else instances
 

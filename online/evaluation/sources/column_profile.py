@@ -25,6 +25,7 @@ from typing import Any, Literal, cast
 from online.io.csv_tables import Style, read_cell
 from online.io.instants import find_day
 from online.schemas.columns import ColumnKind, Reason, Treatment
+from online.schemas.json_values import JSONArray, JSONObject
 
 Input = Literal["text", "vector", "table"]
 
@@ -121,7 +122,7 @@ def profile_columns(
     rows: values by name, without those that are missing. named: columns that the user has named as features. at: the
     column of the times. styles: how the numbers of a column are written, where not as 1.5 (see io/csv_tables.py).
     """
-    columns = dict[str, list[Any]]()
+    columns = dict[str, JSONArray]()
     for row in rows:
         for name, value in row.items():
             columns.setdefault(name, []).append(value)
@@ -368,7 +369,7 @@ def join_texts(names: Sequence[str], row: Mapping[str, object]) -> str | None:
 
 def join_numbers(names: Sequence[str], row: Mapping[str, object]) -> list[object] | None:
     """Return the numbers of a row as one vector; None if one is missing."""
-    numbers = list[Any]()
+    numbers = JSONArray()
     for name in names:
         value = row.get(name)
         vector = parse_vector(value) if is_vector(value) else None if value is None else [value]
@@ -388,7 +389,7 @@ class TableTreatment:
 
     def treat(self, row: Mapping[str, object]) -> object:
         """Return the values of a row that the model reads, with dates and vectors spread over columns."""
-        treated = dict[str, Any]()
+        treated = JSONObject()
         for name, value in row.items():
             if name in self.left_out:
                 continue

@@ -13,6 +13,7 @@ import zstandard
 from online.errors import SetupError
 from online.evaluation.sources.log_format import build_header, render_event, render_prediction
 from online.models import create, recipe
+from online.schemas.json_values import JSONObject
 from online.settings import ModelSettings
 from online.state.workspace import Workspace
 from online.store import Store
@@ -22,7 +23,7 @@ from online.store.refusals import load_refusals
 
 PAGE = 1_000
 
-PlacedPrediction = tuple[int, dict[str, Any] | None]  # the offset behind which it stands, and its line
+PlacedPrediction = tuple[int, JSONObject | None]  # the offset behind which it stands, and its line
 NO_MORE: PlacedPrediction = (0, None)
 WriteProgress = Callable[[int, int], None]  # lines written, lines in all
 
@@ -75,7 +76,7 @@ class LogExport:
                 aside.unlink(missing_ok=True)
         return count
 
-    def lines(self) -> Iterator[dict[str, Any]]:
+    def lines(self) -> Iterator[JSONObject]:
         """Yield all lines: each prediction after the last event that its version had learned, and before all feedback on it."""
         predictions = self._read_predictions()
         after, prediction = next(predictions, NO_MORE)
@@ -96,7 +97,7 @@ class LogExport:
                 if id in rows:
                     yield after, render_prediction({**rows[id], "feedback_count": count})
 
-    def _read_events(self) -> Iterator[dict[str, Any]]:
+    def _read_events(self) -> Iterator[JSONObject]:
         for row in read_log(self.store, self.model.name, self.head):
             line = render_event(row, self.refused)
             if (target := line["event"]["target"]) is not None:  # its text may have to be encoded again
@@ -105,7 +106,7 @@ class LogExport:
             yield line
 
 
-def read_log(store: Store, model: str, head: int) -> Iterator[dict[str, Any]]:
+def read_log(store: Store, model: str, head: int) -> Iterator[JSONObject]:
     """Yield the rows of a log in order, a page at a time."""
     after = 0
     while after < head:

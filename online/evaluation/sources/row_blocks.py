@@ -11,13 +11,14 @@ import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from io import StringIO
-from typing import IO, Any, TypeVar
+from typing import IO, TypeVar
 
 import orjson
 
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.labelled_rows import LabelledRow, read_jsonl
 from online.io.json_names import are_names_single
+from online.schemas.json_values import JSONArray
 from online.schemas.labels import name_label
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ class RowBlock:
 
     numbers: list[int] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
-    instances: list[Any] = field(default_factory=list)
+    instances: JSONArray = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     features: list[bytes] | None = None
 
@@ -70,7 +71,7 @@ class RowBlock:
         )
 
 
-Columns = tuple[list[int], list[Any], list[str]]  # numbers of lines, instances, labels
+Columns = tuple[list[int], JSONArray, list[str]]  # numbers of lines, instances, labels
 
 
 def group_rows(rows: Iterable[LabelledRow]) -> Iterator[Columns]:
@@ -141,7 +142,7 @@ def parse_lines(data: bytes, lines: list[bytes], first: int) -> Columns | None:
     return None if labels is None else ([*range(first, first + len(rows))], instances, labels)
 
 
-def label_texts(labels: list[Any]) -> list[str] | None:
+def label_texts(labels: JSONArray) -> list[str] | None:
     """Return labels of one type as texts; None for others, or if one of them is missing."""
     types = {*map(type, labels)}
     if types == {str}:

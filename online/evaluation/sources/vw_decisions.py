@@ -26,6 +26,7 @@ from online.evaluation.sources.vw_text import (
     parse_features,
     split_blocks,
 )
+from online.schemas.json_values import JSONObject
 
 NO_COST = "decisions without a cost"
 
@@ -121,7 +122,7 @@ def read_dsjson(
             yield each
 
 
-def parse_dsjson(number: int, line: dict[str, Any], named_by: str) -> LoggedDecision:
+def parse_dsjson(number: int, line: JSONObject, named_by: str) -> LoggedDecision:
     """Parse a line of dsjson. Raises ValueError, KeyError or TypeError for a line that is no decision."""
     if "_outcomes" in line:
         raise ValueError("it holds several decisions at once (_outcomes), which are not read")
@@ -136,7 +137,7 @@ def parse_dsjson(number: int, line: dict[str, Any], named_by: str) -> LoggedDeci
     return LoggedDecision(number, action, cost, chance, dict(flatten(features)), candidates=names, chances=chances)
 
 
-def name_json_actions(number: int, line: dict[str, Any], named_by: str) -> tuple[str, ...]:
+def name_json_actions(number: int, line: JSONObject, named_by: str) -> tuple[str, ...]:
     """Return the name of each action of `a`. Raises ValueError if its tag or its content does not tell it apart."""
     described = list_json_actions(number, line)
     names = [str(action) for action in line["a"]] if named_by == "position" else name_actions(described, named_by)

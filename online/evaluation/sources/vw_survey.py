@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -27,6 +26,7 @@ from online.evaluation.sources.vw_text import (
     split_blocks,
 )
 from online.io.records import DEFAULT_LIMITS, ReadLimits, open_text
+from online.schemas.json_values import JSONObject
 
 LABELS, DSJSON = "labels", "dsjson"
 
@@ -147,7 +147,7 @@ def read_json_costs(file: Iterable[str]) -> Iterator[TextDecision]:
         yield TextDecision(number, 0, cost, 1.0, "", actions=actions)
 
 
-def list_json_actions(number: int, line: dict[str, Any]) -> tuple[TextLine, ...]:
+def list_json_actions(number: int, line: JSONObject) -> tuple[TextLine, ...]:
     """Return the actions of a decision in dsjson, in the order in which they were shown: tag and content of each.
 
     Those are in `_multi` of the context, to which `a` refers by numbers from 1. Raises ValueError for an action that

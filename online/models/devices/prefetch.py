@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from online.models.contract import AnyArray
 
 if TYPE_CHECKING:
     import torch
@@ -22,7 +23,7 @@ else:
 BUFFERS = 2
 
 
-def prefetch(arrays: Iterable[NDArray[Any]], device: str) -> Iterator["Tensor"]:
+def prefetch(arrays: Iterable[AnyArray], device: str) -> Iterator["Tensor"]:
     """Yield each array as a tensor on the device, while the next one is on its way.
 
     The arrays have one data type. A tensor is the caller's: no later one overwrites it. Raises torch.OutOfMemoryError.
@@ -55,7 +56,7 @@ class Transfer:
         self.copied: list[Any] = [None] * BUFFERS  # an event for each buffer: its last copy is over
         self.place = 0
 
-    def start(self, array: NDArray[Any]) -> TensorTransfer:
+    def start(self, array: AnyArray) -> TensorTransfer:
         """Begin to copy an array. The tensor may be used once `receive` has returned it."""
         self.place = (self.place + 1) % BUFFERS
         if self.copied[self.place] is not None:
@@ -68,7 +69,7 @@ class Transfer:
             arrived = self.copied[self.place] = self.stream.record_event()
         return TensorTransfer(sent, arrived)
 
-    def _stage(self, array: NDArray[Any]) -> "Tensor":
+    def _stage(self, array: AnyArray) -> "Tensor":
         """Return the array in the present buffer, which is replaced by a larger one if it is too small."""
         given, buffer = torch.from_numpy(array), self.buffers[self.place]
         if buffer is None or buffer.numel() < given.numel() or buffer.dtype != given.dtype:

@@ -15,12 +15,13 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from online.models.encoders.values import Row, Value
+from online.schemas.json_values import JSONArray
 
 OVERFLOW_COLUMNS = 16  # names past a table's limit share these, by crc32
 FARTHEST = 1 << 1100  # quanta
@@ -54,7 +55,7 @@ class Column:
     is_band: bool = False
 
     @property
-    def entry(self) -> list[Any]:
+    def entry(self) -> JSONArray:
         """The column as JSON, from which `Column(*entry)` makes it again."""
         return [self.name, self.number, self.exponent, self.centre, *([True] if self.is_band else [])]
 

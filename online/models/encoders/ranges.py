@@ -15,12 +15,13 @@ import math
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from online.models.encoders.columns import Column, Columns
+from online.schemas.json_values import JSONArray, JSONObject
 
 Floats = NDArray[np.float64]
 
@@ -102,7 +103,7 @@ class RangeWatch:
                 return start + noted, bands
         return len(offsets), []
 
-    def summarise(self, columns: Columns, offsets: Sequence[int], values_BN: Floats) -> list[Any] | None:
+    def summarise(self, columns: Columns, offsets: Sequence[int], values_BN: Floats) -> JSONArray | None:
         """Return the numbers of rows as JSON, for `absorb`: [first offset, numbers outside, extents] of each block.
 
         None if so many are outside that one of these rows may need a band.
@@ -120,7 +121,7 @@ class RangeWatch:
             parts.append([offsets[start], outside, self.extents])
         return parts
 
-    def absorb(self, columns: Columns, parts: list[Any]) -> bool:
+    def absorb(self, columns: Columns, parts: JSONArray) -> bool:
         """Note the numbers of a summary. False, without any change, if one of them needs a band."""
         trial = RangeWatch()
         trial.restore(deepcopy(self.memory()))
@@ -251,7 +252,7 @@ class RangeWatch:
 
     # state
 
-    def memory(self) -> dict[str, Any]:
+    def memory(self) -> JSONObject:
         """Return its state as JSON; empty before the first example."""
         self._fold()
         if self.block < 0:
@@ -259,7 +260,7 @@ class RangeWatch:
         begins = {"begins": self.begins} if self.begins else {}
         return {"outside": self.outside, "block": self.block, "extents": self.extents, "runs": self.runs, **begins}
 
-    def restore(self, memory: dict[str, Any]) -> None:
+    def restore(self, memory: JSONObject) -> None:
         """Adopt what `memory` returned."""
         if not memory:
             return

@@ -28,6 +28,7 @@ from online.models.encoders.follow_ups import read_text
 from online.models.encoders.minilm import WIDTH, write_atomically
 from online.models.encoders.spelling import SPELLING, WORDS_SHA256
 from online.models.encoders.values import format_value
+from online.schemas.json_values import JSONObject
 
 TEXT_WIDTH = minilm.WIDTH
 TEXT_SCALE = 512  # int8 = clip(rint(512 * unit vector)): CLINC150 accuracy is the same as with floats
@@ -199,7 +200,7 @@ class TextEncoder:
         return [row.tobytes() for row in quantise(vectors_BW)]
 
 
-def with_encoder(options: Mapping[str, object], encoder: str) -> dict[str, Any]:
+def with_encoder(options: Mapping[str, object], encoder: str) -> JSONObject:
     """Return a model's options with the name of its tuned encoder; "" stands for the shipped one."""
     return {**options, "encoder": encoder} if encoder else dict(options)
 

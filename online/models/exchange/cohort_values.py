@@ -12,16 +12,16 @@ larger than the largest square.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from online.models.contract import AnyArray
 from online.models.contributions import LARGEST
 from online.secure_aggregation.errors import AggregationFailed
 from online.secure_aggregation.layout import SumLayout, fit_segment
 
-Tensors = Mapping[str, NDArray[Any]]
+Tensors = Mapping[str, AnyArray]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save
 
+from online.models.contract import AnyArray
 from online.models.exchange.sums_file import (
     METADATA_KEY,
     narrow,
@@ -38,8 +39,8 @@ FORMAT = 1
 DELTA_KEY, GRAM = "delta", "gram"
 MISSING = object()
 LARGEST_BYTES = 2**30  # of the new file: a forged layout must not fill the memory
-Tensors = dict[str, NDArray[Any]]
-Stored = Mapping[str, NDArray[Any]]  # in memory or on the disk
+Tensors = dict[str, AnyArray]
+Stored = Mapping[str, AnyArray]  # in memory or on the disk
 Integers = NDArray[np.int64]
 
 
@@ -71,10 +72,10 @@ class StoredTensors(Stored):
         self.texts: dict[str, str] = self._file.metadata() or {}
         self._names: list[str] = sorted(self._file.keys())
 
-    def __getitem__(self, name: str) -> NDArray[Any]:
+    def __getitem__(self, name: str) -> AnyArray:
         if name not in self._names:
             raise KeyError(name)
-        values: NDArray[Any] = self._file.get_tensor(name)
+        values: AnyArray = self._file.get_tensor(name)
         return values
 
     def __iter__(self) -> Iterator[str]:
@@ -220,7 +221,7 @@ def hash_file(data: bytes) -> str:
 # tensors
 
 
-def predict(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], old: Stored, new: Stored) -> NDArray[Any]:
+def predict(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], old: Stored, new: Stored) -> AnyArray:
     """Return what a tensor of the new file probably is, known from the old one and from the tensors that came before it."""
     values = old.get(name)
     if name == GRAM and len(shape) == 1 and is_sums_file(old) and "sums" in new:
@@ -247,7 +248,7 @@ def predict_gram(old: Stored, new: Stored) -> Integers:
     return gram[np.triu_indices(width)]
 
 
-def resize(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+def resize(values: AnyArray, shape: tuple[int, ...]) -> AnyArray:
     """Return the same values, with zeros where the new shape is longer and cut where it is shorter."""
     if values.shape == shape:
         return values
@@ -258,7 +259,7 @@ def resize(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     return resized
 
 
-def subtract(values: NDArray[Any], expected: NDArray[Any]) -> NDArray[Any]:
+def subtract(values: AnyArray, expected: AnyArray) -> AnyArray:
     """Return what `add` adds to `expected`: for integers their difference, for floats planes of bytes, for bytes themselves."""
     if is_bytes(values.dtype):
         return values
@@ -272,7 +273,7 @@ def subtract(values: NDArray[Any], expected: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(folded.view(np.uint8).reshape(-1, signed.itemsize).T)
 
 
-def add(expected: NDArray[Any], change: NDArray[Any]) -> NDArray[Any]:
+def add(expected: AnyArray, change: AnyArray) -> AnyArray:
     """Return the inverse of `subtract`. Raises ValueError for a change of another shape."""
     if is_bytes(expected.dtype):
         return change.astype(expected.dtype).reshape(expected.shape)
@@ -289,6 +290,6 @@ def is_bytes(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "b" or dtype == np.uint8
 
 
-def view_bits(values: NDArray[Any]) -> NDArray[Any]:
+def view_bits(values: AnyArray) -> AnyArray:
     """Return the bits of values as unsigned integers, so that NaN equals itself."""
     return np.ascontiguousarray(values).view(np.dtype(f"u{values.dtype.itemsize}"))

@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
+from online.models.contract import AnyArray
 from online.models.statistics.exact import ExactStatistics
+from online.schemas.json_values import JSONObject
 
 FORMAT = 1
 TENSORS = ("counts", "sums", "gram")
@@ -109,7 +111,7 @@ def check_contents(data: bytes) -> None:
         )
 
 
-def read_metadata(data: bytes) -> dict[str, Any]:
+def read_metadata(data: bytes) -> JSONObject:
     """Return the metadata of a file of sums. Raises ValueError."""
     text = read_texts(data).get(METADATA_KEY)
     if text is None:
@@ -162,7 +164,7 @@ def read_names(classes: object) -> list[str] | None:
     return classes if len({*classes}) == len(classes) else None
 
 
-def narrow(values: NDArray[np.int64]) -> NDArray[Any]:
+def narrow(values: NDArray[np.int64]) -> AnyArray:
     """Return the same integers in the narrowest type that holds them."""
     low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
     fits = (each for each in INTEGERS if np.iinfo(each).min <= low and high <= np.iinfo(each).max)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.contract import Example, Scope, StatePart, Tensors, new_revision
+from online.models.contract import AnyArray, Example, Scope, StatePart, Tensors, new_revision
 from online.models.encoders.text import TEXT_WIDTH
 
 SAME_QUESTION = 0.999  # cosine from which two questions count as the same
@@ -142,7 +142,7 @@ class ExemplarIndex:
     def of(cls, parts: Sequence[StatePart], replies: int) -> "ExemplarIndex":
         """Read the index from the parts of a state."""
 
-        def joined(name: str, kind: Any) -> NDArray[Any]:
+        def joined(name: str, kind: Any) -> AnyArray:
             columns = (part.tensors[name] if name in part.tensors else default_column(part, name) for part in parts)
             return np.concatenate([np.zeros(0, kind), *columns]).astype(kind)
 
@@ -231,7 +231,7 @@ class GrowingIndex:
         )
 
 
-def grow(values: Sequence[float], kind: Any, room: int) -> NDArray[Any]:
+def grow(values: Sequence[float], kind: Any, room: int) -> AnyArray:
     """Return the values, followed by zeros up to `room`."""
     grown = np.zeros(room, kind)
     grown[: len(values)] = values
@@ -324,7 +324,7 @@ def build_scope_columns(rows: Sequence[Exemplar]) -> Tensors:
     return {"scope": np.array(scope, np.int8), "superseded": np.array(superseded, np.int32)}
 
 
-def default_column(part: StatePart, name: str) -> NDArray[Any]:
+def default_column(part: StatePart, name: str) -> AnyArray:
     """Return the column of a chunk in which no correction has a scope."""
     return np.full(len(part.tensors["offset"]), -1 if name == "superseded" else NO_SCOPE, np.int32)
 

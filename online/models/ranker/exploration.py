@@ -16,12 +16,12 @@ Shapes: R replies, K of them, E exemplars.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.contract import Options
+from online.models.contract import AnyArray, Options
 from online.models.ranker.exemplars import (
     ALIKE,
     Exemplar,
@@ -145,8 +145,8 @@ def estimate_own_chances(scored: ScoredQuestion, places: Places, centres_RD: NDA
 class NearRatings(NamedTuple):
     """The ratings near a question for each of K replies, weighed by how near they are: their number, and their sum."""
 
-    weight_K: NDArray[Any]
-    signed_K: NDArray[Any]
+    weight_K: AnyArray
+    signed_K: AnyArray
 
     @classmethod
     def of(cls, scored: ScoredQuestion, places: Places, neighbours: ExemplarIndex) -> Self:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from online.models.contract import AnyArray
 from online.models.encoders.text import quantise
 from online.models.ranker.corrections import Redirection
 from online.models.ranker.exemplars import (
@@ -197,7 +198,7 @@ class ScoredQuestion:
         return Likeness.of(self.unit_D, places, self.familiarity_R, self.allowed_R, centres_RD, self.redirections)
 
 
-def measure_lead(scores: NDArray[Any]) -> float:
+def measure_lead(scores: AnyArray) -> float:
     """Return the lead of the best score over the next one; infinite for a single score."""
     if len(scores) < 2:
         return float("inf")

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from online.models.encoders.text import TEXT_WIDTH
+from online.schemas.json_values import JSONArray
 
 
 @dataclass(slots=True)
@@ -51,14 +51,14 @@ class Reply:
         changes = dict.fromkeys(self.wordings, True) | self.changes
         return not self.is_forgotten and changes[max(changes)]
 
-    def to_json(self) -> list[Any]:
+    def to_json(self) -> JSONArray:
         """Return the reply as JSON; `from_json` is the inverse."""
         wordings = [[at, text, features.hex()] for at, (text, features) in self.wordings.items()]
         local = [sorted(self.local)] if self.local else []  # left out otherwise, as before there were scopes
         return [self.id, wordings, list(self.changes.items()), *local]
 
     @classmethod
-    def from_json(cls, id: str, wordings: list[Any], changes: list[Any], local: Sequence[int] = ()) -> "Reply":
+    def from_json(cls, id: str, wordings: JSONArray, changes: JSONArray, local: Sequence[int] = ()) -> "Reply":
         """Return the reply that a state holds."""
         texts = {at: (text, bytes.fromhex(features)) for at, text, features in wordings}
         return cls(id, texts, dict(changes), set(local))

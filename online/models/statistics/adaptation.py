@@ -20,7 +20,6 @@ Shapes: B examples, N rows, D inputs, M features.
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +30,7 @@ from online.models.statistics.exact import ExactStatistics
 from online.models.statistics.heads import Head, HeadDecision
 from online.models.statistics.recent import RecentRows
 from online.models.statistics.slda import MeanSums
+from online.schemas.json_values import JSONObject
 
 BLOCK = 16  # examples that are judged together
 LEAD, KEPT_LEAD = 5.0, 0.75  # right answers more than the served sums; share of a lead that the next block keeps
@@ -320,7 +320,7 @@ class Adaptation:
         """Return the rows; and, after an alarm, the comparison and the recent sums."""
         if self.recent is None and self.contest is None:
             return self.rows.parts()
-        memory: dict[str, Any] = {"since": self.since, "all_since": self.all_since, "whole": asdict(whole.decided)}
+        memory: JSONObject = {"since": self.since, "all_since": self.all_since, "whole": asdict(whole.decided)}
         if self.translation is not None:
             memory["translation"] = self.translation
         memory["contest"] = asdict(self.contest) if self.contest is not None else None

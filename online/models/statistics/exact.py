@@ -19,11 +19,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from online.models.contract import AnyArray
 from online.models.devices.fallback import PieceSize, SmallestBatchTooLarge, note_fallback, run_in_pieces
 from online.models.devices.prefetch import prefetch
 
@@ -295,7 +296,7 @@ class ExactStatistics:
         return seen.digest()
 
 
-def to_device(array: NDArray[Any], place: str) -> Tensor:
+def to_device(array: AnyArray, place: str) -> Tensor:
     """Return an array on a device; by way of pinned memory to a GPU, so that the copy runs while this process goes on."""
     tensor = torch.from_numpy(array)
     return tensor.pin_memory().to(place, non_blocking=True) if place.startswith("cuda") else tensor.to(place)

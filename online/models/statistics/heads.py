@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ from online.models.statistics.exact import ExactStatistics, LinearWeights
 from online.models.statistics.projection import Projection
 from online.models.statistics.ridge import RidgeSolver, solve_ridge
 from online.models.statistics.slda import MeanSums, SldaSolver, solve_slda
+from online.schemas.json_values import JSONObject
 
 HEADS = ("slda", "ridge", "rp_ridge", "best")
 RIDGE_RATIOS = (1e-4, 3e-4, 1e-3, 1e-2, 1e-1)
@@ -48,7 +48,7 @@ class HeadDecision:
     loss: float = 0.0
 
     @classmethod
-    def from_json(cls, memory: dict[str, Any]) -> HeadDecision:
+    def from_json(cls, memory: JSONObject) -> HeadDecision:
         """Return the inverse of `asdict`."""
         fit = memory["confidence"]
         return cls(**{**memory, "confidence": Confidence(**{**fit, "weights": tuple(fit["weights"])})})

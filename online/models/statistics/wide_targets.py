@@ -12,12 +12,11 @@ Shapes: B examples, E = 2 + D, L limbs.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.contract import Tensors
+from online.models.contract import AnyArray, Tensors
 from online.models.encoders.columns import Column
 
 Integers = NDArray[np.int64]
@@ -113,6 +112,6 @@ class WideSums:
         return cls(tensors["wide"].copy(), tensors["wide_squares"].copy())
 
 
-def join_numbers(q_B: Floats, limbs_BL: Integers) -> NDArray[Any]:
+def join_numbers(q_B: Floats, limbs_BL: Integers) -> AnyArray:
     """Return the numbers of examples in quanta: integers if none of them needs a limb."""
     return q_B + limbs_BL @ SCALES_L if limbs_BL.any() else q_B.astype(np.int64)

@@ -11,12 +11,11 @@ Shapes: B rows that are added, N stored rows, D features.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.contract import Tensors
+from online.models.contract import AnyArray, Tensors
 
 Integers = NDArray[np.int64]
 
@@ -28,12 +27,12 @@ class TrackedRows:
         self.room = room
         self.offsets_N: Integers = np.zeros(0, np.int64)
         self.x_ND: NDArray[np.int8] = np.zeros((0, width), np.int8)
-        self.q_N: NDArray[Any] = np.zeros(0, np.int64)
+        self.q_N: AnyArray = np.zeros(0, np.int64)
 
     def __len__(self) -> int:
         return len(self.offsets_N)
 
-    def add(self, offsets: Sequence[int], x_BD: NDArray[np.int8], q_B: NDArray[Any]) -> bool:
+    def add(self, offsets: Sequence[int], x_BD: NDArray[np.int8], q_B: AnyArray) -> bool:
         """Store rows, and drop the oldest beyond `room`. Return whether they were appended in order."""
         given = np.array(offsets, np.int64)
         newest = self.offsets_N[-1:]

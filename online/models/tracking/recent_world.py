@@ -4,12 +4,11 @@ counted examples --> RecentRows --Tracker, when somebody asks--> Correction
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.contract import Tensors
+from online.models.contract import AnyArray, Tensors
 from online.models.tracking.members import list_products
 from online.models.tracking.reach import HIGHEST_LEVEL
 from online.models.tracking.recent_rows import TrackedRows
@@ -30,7 +29,7 @@ class RecentWorld:
         self.correction: Correction | None = None
         self.is_current = False  # whether `correction` knows all examples
 
-    def count(self, offsets: Sequence[int], x_BD: NDArray[np.int8], q_B: NDArray[Any], times: int) -> None:
+    def count(self, offsets: Sequence[int], x_BD: NDArray[np.int8], q_B: AnyArray, times: int) -> None:
         """Store examples; times=-1 removes them."""
         self.is_current = False
         grows = x_BD.shape[1] > self.rows.x_ND.shape[1]
@@ -45,12 +44,12 @@ class RecentWorld:
         needed = count - 1 - max(0, find_scan_start(count - 1, warming=False) - BEFORE)
         return len(self.rows) < count and len(self.rows) - 1 < needed
 
-    def update(self, moments: NDArray[Any], numbers: list[int], warming: bool) -> None:
+    def update(self, moments: AnyArray, numbers: list[int], warming: bool) -> None:
         """Compute the correction. moments: of all examples. numbers: the features that are values of numbers."""
         self.correction = self._track(moments, numbers, warming)
         self.is_current = True
 
-    def _track(self, moments: NDArray[Any], numbers: list[int], warming: bool) -> Correction | None:
+    def _track(self, moments: AnyArray, numbers: list[int], warming: bool) -> Correction | None:
         if not len(self.rows):
             return None
         width, dropped = len(moments) - 2, int(moments[0, 0]) - len(self.rows)

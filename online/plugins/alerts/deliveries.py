@@ -13,6 +13,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Index, delete, func, insert, select, update
 from sqlmodel import Field, SQLModel
 
+from online.schemas.json_values import JSONObject
 from online.store.database.values import index_only_where
 
 DeliveryStatus = Literal["waiting", "delivered", "given_up"]
@@ -119,7 +120,7 @@ def load_alerts(connection: Connection, model: str, count: int) -> list[AlertRow
     return [AlertRow(**row) for row in rows]
 
 
-def load_deliveries(connection: Connection, endpoint: str) -> dict[str, Any]:
+def load_deliveries(connection: Connection, endpoint: str) -> JSONObject:
     """Return how the deliveries to an endpoint go: how many wait, when the last one arrived, and the last error."""
     mine = DELIVERIES.c.endpoint == endpoint
     waiting = select(func.count()).where(mine, DELIVERIES.c.status == "waiting")

@@ -11,13 +11,13 @@ import hashlib
 import hmac
 import time
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
 import orjson
 
 from online.plugins.alerts.observations import Observation
+from online.schemas.json_values import JSONObject
 
 TIMEOUT_S = 10.0
 MAX_ANSWER_BYTES = 2_000
@@ -124,6 +124,6 @@ def explain_status(response: httpx.Response) -> str:
     return f"status {response.status_code}"
 
 
-def encode(body: dict[str, Any]) -> bytes:
+def encode(body: JSONObject) -> bytes:
     """Return the bytes that are signed and sent."""
     return orjson.dumps(body)

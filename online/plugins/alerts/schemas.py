@@ -1,10 +1,9 @@
 """Alerts: where they are sent, how that goes, and the newest ones."""
 
-from typing import Any
-
 from pydantic import Field
 
 from online.schemas.fields import Wire
+from online.schemas.json_values import JSONObject
 
 
 class EndpointState(Wire):
@@ -25,7 +24,7 @@ class SentAlert(Wire):
     model: str | None = Field(description="Null for the service itself.")
     at: str
     sentence: str
-    figures: dict[str, Any]
+    figures: JSONObject
 
 
 class AlertsAnswer(Wire):

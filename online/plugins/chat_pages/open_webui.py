@@ -16,13 +16,14 @@ import logging
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import httpx
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from online.errors import BadInput, OnlineError, Unavailable
 from online.schemas.feedback import FeedbackItem
+from online.schemas.json_values import JSONObject
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.feedback_slots import MAX_COMMENT, MAX_REASON, MAX_USER, FeedbackSlots, Outcome, clip_text
 from online.store import Store
@@ -52,8 +53,8 @@ class Rating(BaseModel):
 
     id: str
     user_id: str
-    data: dict[str, Any] | None = None
-    meta: dict[str, Any] | None = None
+    data: JSONObject | None = None
+    meta: JSONObject | None = None
     updated_at: int
 
     def item(self, prediction_id: str) -> FeedbackItem | None:

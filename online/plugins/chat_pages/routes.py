@@ -9,7 +9,7 @@ of Langfuse   POST /api/public/otel/v1/traces          traces that they send too
 """
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends, Request, Response
 from pydantic_core import from_json
@@ -24,6 +24,7 @@ from online.plugins.chat_pages.langfuse import Langfuse, SavedScore, score_id
 from online.plugins.chat_pages.open_webui import OpenWebui
 from online.plugins.chat_pages.schemas import IntegrationAnswer, LangfuseScore, OpenWebuiEvent, ScoreEvents
 from online.plugins.chat_pages.settings import ChatPageSettings
+from online.schemas.json_values import JSONArray
 from online.serving.parts import ServicePart, Work
 from online.serving.runtime import Runtime
 from online.settings import Settings, reveal
@@ -120,13 +121,13 @@ async def save_score(request: Request, runtime: RuntimeDep, langfuse: LangfuseDe
 def parse_list(body: bytes, settings: Settings) -> list[object]:
     """Parse a list of documents. Raises BadInput and TooLarge."""
     try:
-        scores: list[Any] = from_json(body)
+        scores: JSONArray = from_json(body)
     except ValueError as error:
         raise BadInput(f"the body is not valid JSON: {error}") from None
     return check_count(scores, settings)
 
 
-def check_count(scores: list[Any], settings: Settings) -> list[Any]:
+def check_count(scores: JSONArray, settings: Settings) -> JSONArray:
     """Return a list that is not too long. Raises TooLarge."""
     if len(scores) > settings.max_instances:
         raise TooLarge(f"{len(scores)} scores; at most {settings.max_instances} in one request (max_instances)")

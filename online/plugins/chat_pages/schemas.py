@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from online.schemas.fields import Name, Wire
+from online.schemas.json_values import JSONObject
 
 
 class OpenWebuiSubject(Wire):
@@ -33,7 +34,7 @@ class LangfuseScore(Wire):
         None, description="Of the score `user-feedback`: 1 for a thumb up, 0 for a thumb down, null for none."
     )
     comment: str | None = None
-    metadata: dict[str, Any] | None = None
+    metadata: JSONObject | None = None
 
 
 class ScoreEvent(Wire):

@@ -43,6 +43,7 @@ from online.plugins.ensembles.votes import (
     compute_shares,
     extend_losses,
 )
+from online.schemas.json_values import JSONObject
 
 VOTE, CHALLENGER = "vote", "challenger"
 FADING = MEMORIES[0].fading  # of the loss and the accuracy that are reported
@@ -63,7 +64,7 @@ OPTIONS = (
     ),
     KEY,
 )
-Contenders = dict[str, dict[str, Any]]
+Contenders = dict[str, JSONObject]
 NEAR: Contenders = {"near": {"kind": "knn"}, "near-now": {"kind": "knn", "window": 1_000, "neighbours": 5}}
 LINES: Contenders = {
     "line": {"kind": "logistic"},

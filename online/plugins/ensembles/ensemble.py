@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from online.models.contract import (
     Answer,
@@ -34,6 +34,7 @@ from online.models.example_checks import check
 from online.models.members import extract_parts, prefix_parts, teach_all
 from online.models.options import INPUT, KEY, SIZE, Option, require_size, resolve
 from online.plugins.ensembles.membership import check_untrusted_member, create_member
+from online.schemas.json_values import JSONObject
 
 OPTIONS = (
     INPUT,
@@ -53,7 +54,7 @@ OPTIONS = (
     ),
     KEY,
 )
-Tables = list[dict[str, Any]]
+Tables = list[JSONObject]
 MEMBERS: dict[str, Tables] = {
     "text": [{"kind": "classifier"}, {"kind": "knn"}],
     "vector": [{"kind": "classifier"}, {"kind": "knn"}, {"kind": "logistic"}],

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from online.models.bets import Bets
+from online.schemas.json_values import JSONObject
 
 REST_SHARE = 0.1  # of the vote's weights
 GRACE = 1_000  # scored examples that a member answers before it may rest: slow learners become good late
@@ -79,7 +80,7 @@ class MemberSchedule:
         for doubt in self.doubts.values():
             doubt.begin_again()
 
-    def table(self) -> dict[str, Any]:
+    def table(self) -> JSONObject:
         """Return its state as JSON."""
         doubts = {name: doubt.wealth for name, doubt in self.doubts.items()}
         return {"scored": self.scored, "resting": sorted(self.resting), "doubts": doubts}

@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from online.io.atomic import write_file
 from online.io.locks import lock_file
 from online.plugins.export.exporter import ExportedModel
 from online.plugins.export.formats import ExportFormat
+from online.schemas.json_values import JSONObject
 from online.snapshots import Snapshots
 from online.snapshots.manifest import Manifest
 
@@ -36,7 +37,7 @@ class KeptExport:
     """An exported file on the disk, and its manifest as JSON."""
 
     path: Path
-    manifest: dict[str, Any]
+    manifest: JSONObject
 
     @property
     def sha256(self) -> str:

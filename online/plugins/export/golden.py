@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.contract import Answer, Model
+from online.models.contract import Answer, AnyArray, Model
 from online.models.encoders import minilm
 from online.models.encoders.values import Value, parse_row
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.inputs import InputSchema
 from online.plugins.export.manifest import ExportAccuracy, ExportDescription
+from online.schemas.json_values import JSONArray
 
 RANDOM_ROWS, RANDOM_TEXTS = 256, 64
 MOST_LABELLED = 512
@@ -26,8 +27,8 @@ SAME_NUMBER = 0.01  # relative difference of two numbers up to which they count 
 SEED = 19
 WORDS_FROM, WORDS_UNTIL = 2_000, 8_000  # token ids of whole English words, the frequent ones first
 
-Outputs = Mapping[str, NDArray[Any]]
-Runner = Callable[[Mapping[str, NDArray[Any]]], Outputs]
+Outputs = Mapping[str, AnyArray]
+Runner = Callable[[Mapping[str, AnyArray]], Outputs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def ask_together(graph: AnswerGraph, run: Runner, instances: Sequence[object]) -
     return found
 
 
-def split_rows(calls: Sequence[Mapping[str, NDArray[Any]]]) -> list[dict[str, NDArray[Any]]]:
+def split_rows(calls: Sequence[Mapping[str, AnyArray]]) -> list[dict[str, AnyArray]]:
     """Return the inputs of each row, as a call of its own."""
     return [
         {name: values[at : at + 1] for name, values in inputs.items()}
@@ -107,10 +108,10 @@ def split_rows(calls: Sequence[Mapping[str, NDArray[Any]]]) -> list[dict[str, ND
     ]
 
 
-def run_by_rows(answer: Callable[[list[NDArray[Any]]], list[NDArray[Any]]], description: ExportDescription) -> Runner:
+def run_by_rows(answer: Callable[[list[AnyArray]], list[AnyArray]], description: ExportDescription) -> Runner:
     """Return a runner of a file that answers one row at a time, and whose inputs and outputs have an order but no names."""
 
-    def run(inputs: Mapping[str, NDArray[Any]]) -> Outputs:
+    def run(inputs: Mapping[str, AnyArray]) -> Outputs:
         values = [inputs[spec.name] for spec in description.inputs]
         rows = [answer([each[at : at + 1] for each in values]) for at in range(len(values[0]))]
         return {
@@ -159,7 +160,7 @@ def decode(schema: InputSchema, data: bytes) -> Any:
     return np.frombuffer(data, np.float64).tolist() if schema.kind == "vector" else parse_row(data)
 
 
-def draw_instances(schema: InputSchema) -> list[Any]:
+def draw_instances(schema: InputSchema) -> JSONArray:
     """Return random instances, the same for the same schema."""
     rng = np.random.Generator(np.random.Philox(key=SEED))
     if schema.kind == "text":

@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from online.models.contract import AnyArray
 from online.models.encoders import minilm
 
 OPSET, IR_VERSION = 20, 9
@@ -39,7 +39,7 @@ class ExportGraphBuilder(minilm.GraphBuilder):
     exact_nodes: the names of products that int8 must leave alone.
     """
 
-    def __init__(self, wide: Wide = "float64", weights: dict[str, NDArray[Any]] | None = None) -> None:
+    def __init__(self, wide: Wide = "float64", weights: dict[str, AnyArray] | None = None) -> None:
         super().__init__(weights or {})
         self.wide = wide
         self.exact_nodes: list[str] = []

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from online.errors import CannotExport
+from online.models.contract import AnyArray
 from online.models.encoders import minilm
 from online.models.encoders.columns import KNOTS, OVERFLOW_COLUMNS, Column, Columns, column_name
 from online.models.encoders.text import TEXT_SCALE, extract_text
@@ -60,7 +61,7 @@ class InputSchema:
     categories: tuple[str, ...] = ()
     overflow: bool = False
 
-    def encode(self, instances: Sequence[Any]) -> list[dict[str, NDArray[Any]]]:
+    def encode(self, instances: Sequence[Any]) -> list[dict[str, AnyArray]]:
         """Return the inputs of the calls that answer instances: one for all rows, or one for each text."""
         if self.tensors == (ROWS,):
             return [{ROWS.name: np.zeros((len(instances), 1), np.float32)}]
@@ -76,10 +77,10 @@ class InputSchema:
     def _tokenizer(self) -> Any:
         return minilm.tokenizer()
 
-    def _encode_vectors(self, instances: Sequence[object]) -> dict[str, NDArray[Any]]:
+    def _encode_vectors(self, instances: Sequence[object]) -> dict[str, AnyArray]:
         return {NUMBERS: np.array(instances, np.float64).reshape(len(instances), -1)}
 
-    def _encode_rows(self, rows: Sequence[Mapping[str, Value | bool | None]]) -> dict[str, NDArray[Any]]:
+    def _encode_rows(self, rows: Sequence[Mapping[str, Value | bool | None]]) -> dict[str, AnyArray]:
         number_of = {number.name: place for place, number in enumerate(self.numbers)}
         category_of = {name: place for place, name in enumerate(self.categories)}
         numbers_BN = np.full((len(rows), len(number_of)), np.nan)
@@ -108,11 +109,11 @@ class Features:
     order: NDArray[np.intp]
     schema: InputSchema
 
-    def arrange(self, rows_FX: NDArray[Any]) -> NDArray[Any]:
+    def arrange(self, rows_FX: AnyArray) -> AnyArray:
         """Return the rows of a table of weights in the order of these features; features without weights get zeros."""
         missing = int(self.order.max(initial=-1)) + 1 - len(rows_FX)
         padded = np.pad(rows_FX, [(0, max(missing, 0)), *[(0, 0)] * (rows_FX.ndim - 1)])
-        arranged: NDArray[Any] = padded[self.order]
+        arranged: AnyArray = padded[self.order]
         return arranged
 
 

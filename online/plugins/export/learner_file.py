@@ -19,6 +19,7 @@ from online.models.encoders.columns import Column
 from online.models.exchange.sums_file import SumsFile, read_sums, write_sums
 from online.models.retirement import RetirableModel
 from online.models.statistics.heads import HeadDecision
+from online.schemas.json_values import JSONArray
 
 KIND = "classifier"
 HEADS = ("slda", "ridge")
@@ -121,7 +122,7 @@ def read_options(file: SumsFile) -> Options:
     return options
 
 
-def read_columns(file: SumsFile, options: Options) -> Sequence[list[Any]]:
+def read_columns(file: SumsFile, options: Options) -> Sequence[JSONArray]:
     """Return the columns of a vector, as `Inputs.mapping` returns them; none of a text."""
     columns = file.meta.get("columns")
     size = options.get("size", 0) if options.get("input", "text") == "vector" else 0

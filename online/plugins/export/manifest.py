@@ -8,6 +8,7 @@ from typing import Any
 from online.models.kinds import Input, Task
 from online.plugins.export.graph import GraphTensor
 from online.plugins.export.inputs import InputSchema
+from online.schemas.json_values import JSONObject
 
 FORMAT = 1
 METADATA_KEY = "online"
@@ -87,7 +88,7 @@ class ExportDocument:
     measured: ExportAccuracy | None
     int8_products: int | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JSONObject:
         """Return the manifest as JSON values."""
         document = describe(self.description)
         measured = {} if self.measured is None else asdict(self.measured)
@@ -96,7 +97,7 @@ class ExportDocument:
         return {**document, **file, **integers, **measured}
 
 
-def describe(description: ExportDescription) -> dict[str, Any]:
+def describe(description: ExportDescription) -> JSONObject:
     """Return a description as one JSON object."""
     fields = asdict(description)
     subject: Mapping[str, Any] = fields.pop("subject")

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import onnx
 import torch
-from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from torch import Tensor, nn
 from torch.nn import functional
+
+from online.models.contract import AnyArray
+from online.schemas.json_values import JSONObject
 
 DTYPES = {
     int(helper.np_dtype_to_tensor_dtype(np.dtype(name))): dtype
@@ -36,7 +38,7 @@ class Program:
     """A graph without protobuf. constants: by name."""
 
     steps: tuple[GraphOperator, ...]
-    constants: Mapping[str, NDArray[Any]]
+    constants: Mapping[str, AnyArray]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
@@ -73,7 +75,7 @@ class GraphModule(nn.Module):
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """Run the operators in order."""
-        values: dict[str, Any] = dict(zip(self.program.inputs, inputs, strict=True))
+        values: JSONObject = dict(zip(self.program.inputs, inputs, strict=True))
         values |= {name: getattr(self, buffer) for name, buffer in self.buffer_of.items()} | self.small
         for step in self.program.steps:
             arguments = [values[name] for name in step.inputs]

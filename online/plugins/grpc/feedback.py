@@ -1,7 +1,6 @@
 """The native gRPC service online.v1.Feedback: give feedback, ask what became of it, wait for it."""
 
 import asyncio
-from typing import Any
 
 from google.protobuf.struct_pb2 import Value
 from pydantic import ValidationError
@@ -12,6 +11,7 @@ from online.errors import TooLarge
 from online.plugins.grpc.calls import Call, Method, Service
 from online.plugins.grpc.protos import online_pb2 as pb
 from online.schemas.feedback import FeedbackItem, FeedbackRequest
+from online.schemas.json_values import JSONObject
 from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
 
@@ -75,7 +75,7 @@ class FeedbackService:
 
 def parse_item(item: pb.Item, max_depth: int) -> FeedbackItem:
     """Parse an item of feedback. Raises ValidationError or TooLarge."""
-    fields: dict[str, Any] = {name: getattr(item, name) for name in TEXT_FIELDS if getattr(item, name)}
+    fields: JSONObject = {name: getattr(item, name) for name in TEXT_FIELDS if getattr(item, name)}
     subject, signal = item.WhichOneof("about"), item.WhichOneof("said")
     if subject is not None:
         fields[subject] = item.prediction_id if subject == "prediction_id" else parse_value(item.input, max_depth)

@@ -44,6 +44,7 @@ from online.plugins.jobs.batch_rows import (
     RowsRequest,
     encode_row,
 )
+from online.schemas.json_values import JSONObject
 from online.snapshots import Snapshots
 from online.snapshots.labels import LabelTarget
 from online.snapshots.manifest import Manifest
@@ -81,7 +82,7 @@ class JobSpec:
         """Label by which the version is kept until the job has ended; the same for the same folder."""
         return f"job_{hashlib.sha256(str(self.output).encode()).hexdigest()[:12]}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JSONObject:
         """Return the job as JSON values."""
         return {**asdict(self), "input": str(self.input), "output": str(self.output)}
 
@@ -163,7 +164,7 @@ class BatchJob:
 
     # the record of the job, job.json
 
-    def _create_record(self, content: str, pin: Pin) -> dict[str, Any]:
+    def _create_record(self, content: str, pin: Pin) -> JSONObject:
         self._check_empty()
         rows = self.reader.count(self.rows_request, self.check)
         if not rows:
@@ -180,9 +181,9 @@ class BatchJob:
         self._write_record(record)
         return record
 
-    def _read_record(self) -> dict[str, Any] | None:
+    def _read_record(self) -> JSONObject | None:
         try:
-            record: dict[str, Any] = json.loads((self.spec.output / "job.json").read_bytes())
+            record: JSONObject = json.loads((self.spec.output / "job.json").read_bytes())
         except FileNotFoundError:
             return None
         except (OSError, ValueError):

@@ -20,6 +20,7 @@ from online.plugins.libraries.river_estimators import (
 )
 from online.plugins.libraries.wrapped import WrappedEstimator, check_untrusted_estimator
 from online.schemas.events import is_positive
+from online.schemas.json_values import JSONObject
 
 PARAMS = Option("params", {}, "Keyword arguments of the estimator or of the factory.")
 SCALE = Option(
@@ -86,7 +87,7 @@ class River(WrappedEstimator):
         """Answer each input; the model does not change."""
         return [self._answer(to_river_row(data, self.options["one_hot"])) for data in inputs]
 
-    def _answer(self, row: dict[str, Any]) -> Answer:
+    def _answer(self, row: JSONObject) -> Answer:
         known = {
             name: value for name, value in row.items() if name in self.names
         }  # river would add unknown ones to its state
@@ -107,7 +108,7 @@ class River(WrappedEstimator):
             return Answer(None, ())
         return Answer(ranked[0][0], tuple(Candidate(label, p) for label, p in ranked), ranked[0][1])
 
-    def _checked(self, example: Example) -> dict[str, Any]:
+    def _checked(self, example: Example) -> JSONObject:
         if example.kind != "label" and not (example.kind == "reward" and is_positive(example.reward)):
             raise BadExample(
                 "a river classifier learns labels and rewards of at least 0.5; it cannot learn from wrong answers"
@@ -116,7 +117,7 @@ class River(WrappedEstimator):
             raise BadExample("there is no class to learn: the prediction it refers to had none")
         return read_river_row(example.features, self.options["one_hot"])
 
-    def _learn_one(self, example: Example, row: dict[str, Any]) -> None:
+    def _learn_one(self, example: Example, row: JSONObject) -> None:
         self.estimator.learn_one(row, example.label)
         self.labels.add(example.label)
         self.names.update(row)
@@ -127,14 +128,14 @@ class River(WrappedEstimator):
     def _adopt(self, content: object) -> None:
         self.estimator = content
 
-    def _facts(self) -> dict[str, Any]:
+    def _facts(self) -> JSONObject:
         return {"labels": sorted(self.labels), "names": sorted(self.names)}
 
     def _adopt_facts(self, facts: Mapping[str, Any]) -> None:
         self.labels, self.names = set(facts["labels"]), set(facts["names"])
 
 
-def predict_chances(estimator: Any, row: dict[str, Any]) -> Mapping[object, float]:
+def predict_chances(estimator: Any, row: JSONObject) -> Mapping[object, float]:
     """Return the probability of each class; 1 for the predicted one if the estimator computes no probabilities."""
     try:
         found: Mapping[Any, float] = estimator.predict_proba_one(row)

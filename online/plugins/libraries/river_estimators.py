@@ -12,6 +12,7 @@ from typing import Any
 from online.models.contract import BadExample
 from online.models.encoders.values import parse_row
 from online.models.operator_code import call_factory, is_import_path
+from online.schemas.json_values import JSONObject
 
 LARGEST = 1e100
 
@@ -92,7 +93,7 @@ def build_part(spec: EstimatorSpec, params: Mapping[str, object]) -> Any:
     """
     found = import_from_river(spec.place, {})
     own = dict(params)
-    parts: dict[str, Any] = {}
+    parts: JSONObject = {}
     if spec.part is not None:
         parameter, part = spec.part
         theirs = {
@@ -128,7 +129,7 @@ def is_own(estimator: str) -> bool:
 # rows
 
 
-def to_river_row(data: bytes, one_hot: bool = True) -> dict[str, Any]:
+def to_river_row(data: bytes, one_hot: bool = True) -> JSONObject:
     """Return a row for river: numbers unchanged, a category as `name=value`: 1, or unchanged without `one_hot`."""
     if not one_hot:
         return dict(parse_row(data))
@@ -138,7 +139,7 @@ def to_river_row(data: bytes, one_hot: bool = True) -> dict[str, Any]:
     }
 
 
-def read_river_row(data: bytes, one_hot: bool = True) -> dict[str, Any]:
+def read_river_row(data: bytes, one_hot: bool = True) -> JSONObject:
     """Return a row to learn from. Raises BadExample for what no encoder produces, and for a number that is too large."""
     try:
         row = to_river_row(data, one_hot)

@@ -28,6 +28,7 @@ from online.plugins.libraries.river_estimators import (
     to_river_row,
 )
 from online.plugins.libraries.wrapped import WrappedEstimator, check_untrusted_estimator
+from online.schemas.json_values import JSONObject
 
 LEVEL = Option(
     "level",
@@ -97,13 +98,13 @@ class RiverRegressor(WrappedEstimator):
         """Answer each input; the model does not change."""
         return [self._answer(to_river_row(data, self.options["one_hot"])) for data in inputs]
 
-    def _answer(self, row: dict[str, Any]) -> Answer:
+    def _answer(self, row: JSONObject) -> Answer:
         value = self._number(self.answering(), row, self.failures) if self.count else None
         if value is None:
             return Answer(None, (), abstained=self.count > 0)
         return Answer(repr(value), (), interval=self.errors.interval(value))
 
-    def _number(self, estimator: Any, row: dict[str, Any], failures: EstimatorFailures | None = None) -> float | None:
+    def _number(self, estimator: Any, row: JSONObject, failures: EstimatorFailures | None = None) -> float | None:
         """Return what the estimator predicts; None if it cannot. failures: where that is counted."""
         known, failures = (
             {name: value for name, value in row.items() if name in self.names},
@@ -121,7 +122,7 @@ class RiverRegressor(WrappedEstimator):
         # the last digits depend on the order of sets, which differs between processes
         return float(f"{value:.10g}") if abs(value) <= LARGEST_NUMBER else None
 
-    def _checked(self, example: Example) -> tuple[dict[str, Any], float]:
+    def _checked(self, example: Example) -> tuple[JSONObject, float]:
         if example.kind != "label":
             raise BadExample(f"a river regressor learns the right numbers, not a {example.kind}; send a label")
         try:
@@ -132,7 +133,7 @@ class RiverRegressor(WrappedEstimator):
             raise BadExample(f"the label {number:g} is beyond {LARGEST:g}: a running variance would overflow for good")
         return read_river_row(example.features, self.options["one_hot"]), number
 
-    def _learn_one(self, example: Example, row: tuple[dict[str, Any], float]) -> None:
+    def _learn_one(self, example: Example, row: tuple[JSONObject, float]) -> None:
         features, number = row
         self._note_error(features, number)
         if self.forecasts:
@@ -142,7 +143,7 @@ class RiverRegressor(WrappedEstimator):
         self.count += 1
         self.names.update(features)
 
-    def _note_error(self, features: dict[str, Any], number: float) -> None:
+    def _note_error(self, features: JSONObject, number: float) -> None:
         """Note how far the number is from what was predicted for it: just now, or `horizon` examples ago.
 
         Every example is predicted once before it is learned, so what predicting may change in the estimator is a
@@ -160,7 +161,7 @@ class RiverRegressor(WrappedEstimator):
     def _adopt(self, content: object) -> None:
         self.estimator = content
 
-    def _facts(self) -> dict[str, Any]:
+    def _facts(self) -> JSONObject:
         return {"names": sorted(self.names), "count": self.count, "errors": self.errors.errors, "pending": self.pending}
 
     def _adopt_facts(self, facts: Mapping[str, Any]) -> None:

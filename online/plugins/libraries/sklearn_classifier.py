@@ -26,6 +26,7 @@ from online.plugins.libraries.sklearn_estimators import Named, build_estimator, 
 from online.plugins.libraries.sklearn_inputs import RowReader
 from online.plugins.libraries.wrapped import WrappedEstimator
 from online.schemas.events import is_positive
+from online.schemas.json_values import JSONObject
 
 OPTIONS = (
     Option(
@@ -187,7 +188,7 @@ class SklearnClassifier(WrappedEstimator):
         self.estimator, self.reader, self.classes, seen, self.kept = content
         self.seen = set(seen)
 
-    def _facts(self) -> dict[str, Any]:
+    def _facts(self) -> JSONObject:
         return {}
 
     def _adopt_facts(self, facts: Mapping[str, object]) -> None:

@@ -24,6 +24,7 @@ from online.plugins.libraries.river_regressor import LEVEL
 from online.plugins.libraries.sklearn_estimators import Named, build_estimator, check_untrusted_name
 from online.plugins.libraries.sklearn_inputs import RowReader
 from online.plugins.libraries.wrapped import WrappedEstimator
+from online.schemas.json_values import JSONObject
 
 OPTIONS = (
     Option(
@@ -140,7 +141,7 @@ class SklearnRegressor(WrappedEstimator):
     def _adopt(self, content: Any) -> None:
         self.estimator, self.reader, self.target = content
 
-    def _facts(self) -> dict[str, Any]:
+    def _facts(self) -> JSONObject:
         return {"errors": self.errors.errors}
 
     def _adopt_facts(self, facts: Mapping[str, Any]) -> None:

@@ -20,6 +20,7 @@ from online.models.contract import BadExample, Example, Options, State, StatePar
 from online.models.failures import CANNOT_LEARN, EstimatorFailures
 from online.models.options import Option, resolve
 from online.plugins.libraries.content_hash import compute_fingerprint
+from online.schemas.json_values import JSONObject
 
 PROBES = 8
 BACKUP_EVERY = 256  # examples from one backup to the next; an example that fails costs learning so many again
@@ -72,7 +73,7 @@ class WrappedEstimator:
         """Replace what `_content` returns."""
         raise NotImplementedError
 
-    def _facts(self) -> dict[str, Any]:
+    def _facts(self) -> JSONObject:
         """Return the rest of its state, as JSON."""
         raise NotImplementedError
 

@@ -23,6 +23,7 @@ from online.errors import Unavailable
 from online.models import parse_number
 from online.plugins.monitoring.judged_offsets import JudgedOffsets
 from online.schemas.events import Event
+from online.schemas.json_values import JSONObject
 from online.scoring.prequential import (
     Baselines,
     Curve,
@@ -110,7 +111,7 @@ class CurveCounts:
         self.times: deque[str] = deque(maxlen=REMEMBERED)
         self.last_label: Callable[[int], str | None] = lambda offset: None  # for offsets before a history
 
-    def take(self, rows: list[dict[str, Any]], until: int) -> None:
+    def take(self, rows: list[JSONObject], until: int) -> None:
         """Count the rows of `load_outcomes`, which end at the offset `until`."""
         for row in rows:
             self.feedback += 1

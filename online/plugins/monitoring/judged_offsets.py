@@ -6,7 +6,8 @@ A curve is thinned, and says only at some offsets how many answers had been judg
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
-from typing import Any
+
+from online.schemas.json_values import JSONArray
 
 
 class JudgedOffsets:
@@ -34,12 +35,12 @@ class JudgedOffsets:
             found[offset] = number + (last & ((1 << rest) - 1)).bit_count()
         return found
 
-    def to_json(self) -> list[Any]:
+    def to_json(self) -> JSONArray:
         """Return the bits as JSON values."""
         return [self.start, self.number, b64encode(zlib.compress(self.bits)).decode()]
 
     @classmethod
-    def from_json(cls, kept: list[Any]) -> "JudgedOffsets":
+    def from_json(cls, kept: JSONArray) -> "JudgedOffsets":
         """Return what `to_json` stored."""
         start, number, bits = kept
         judged = cls(start, number)

@@ -9,7 +9,6 @@ is lost, and what is decided depends on the log alone.
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from online.models.statistics.adaptation import (
     Translation,
     find_translation,
 )
+from online.schemas.json_values import JSONObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +151,13 @@ class ViewChoice:
 
     # state
 
-    def memory(self) -> dict[str, Any]:
+    def memory(self) -> JSONObject:
         """As JSON; empty if there was no alarm."""
         if self.view == ALL and self.contest is None:
             return {}
         return {"view": asdict(self.view), "contest": self.contest and asdict(self.contest)}
 
-    def restore(self, memory: dict[str, Any]) -> None:
+    def restore(self, memory: JSONObject) -> None:
         """Adopt a state that `state` returned."""
         self.view = ExampleView(**memory["view"]) if memory else ALL
         self.contest = MemoryComparison(**memory["contest"]) if memory and memory["contest"] else None

@@ -27,6 +27,7 @@ from online.models import KINDS, Answer, Model, create, spec_of
 from online.models.lazy_torch import use_one_thread
 from online.plugins.off_policy.decisions import Decisions, Floats
 from online.plugins.off_policy.reward_model import predict_prequentially
+from online.schemas.json_values import JSONObject
 from online.settings import ModelSettings
 from online.state.workspace import Workspace
 
@@ -138,7 +139,7 @@ def load_version(workspace: Workspace, spec: ModelSettings, number: int) -> Publ
     return PublishedVersion(number, model, loaded.manifest.learned_until, loaded.manifest.feature_epoch)
 
 
-def list_every_candidate(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def list_every_candidate(kind: str, options: Mapping[str, Any]) -> JSONObject:
     """Return the options with which a ranker scores all of its replies, not only those it lists."""
     if not spec_of(kind).has_repertoire:
         return dict(options)

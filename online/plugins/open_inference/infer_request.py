@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from online.api.bodies import parse_leniently
 from online.errors import BadInput
 from online.models import input_options
+from online.models.contract import AnyArray
 from online.plugins.tensorflow.tensor_signatures import MAX_ECHO_CHARS, Tensors, signature_of
 from online.plugins.tensorflow.tensors import array_from_bytes, array_from_values, check_shape, widen_bfloat16
+from online.schemas.json_values import JSONArray
 from online.settings import ModelSettings
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -74,7 +75,7 @@ def parse_infer_request(document: Mapping[str, object], data: bytes, most: int) 
     inputs = document.get("inputs")
     if not isinstance(inputs, list) or not inputs:
         raise BadInput("'inputs' must be a list of at least one tensor")
-    arrays, rest = dict[str, NDArray[Any]](), memoryview(data)
+    arrays, rest = dict[str, AnyArray](), memoryview(data)
     for place, tensor in enumerate(inputs):
         name, array, rest = _read_tensor(place, tensor, rest, most)
         if name in arrays:
@@ -140,7 +141,7 @@ def read_requested_output(output: object) -> RequestedOutput:
     return RequestedOutput(output["name"], parameters.get("binary_data") is True, classes)
 
 
-def _read_tensor(place: int, tensor: object, rest: memoryview, most: int) -> tuple[str, NDArray[Any], memoryview]:
+def _read_tensor(place: int, tensor: object, rest: memoryview, most: int) -> tuple[str, AnyArray, memoryview]:
     """(name, array, the bytes of the inputs after this one)"""
     if not isinstance(tensor, dict) or not isinstance(tensor.get("name"), str):
         raise BadInput(f"input {place} must be an object with a 'name'")
@@ -167,7 +168,7 @@ def check_datatype(name: str, datatype: object) -> str:
     raise BadInput(f"the input {name[:MAX_ECHO_CHARS]!r} has the unknown datatype {unknown}; use {', '.join(DTYPES)}")
 
 
-def _read_data(datatype: str, shape: Sequence[int], data: object, most: int) -> NDArray[Any]:
+def _read_data(datatype: str, shape: Sequence[int], data: object, most: int) -> AnyArray:
     """Return an array from values in JSON."""
     if not isinstance(data, list):
         raise BadInput("an input needs its 'data', a list, or its bytes after the JSON (binary_data_size)")
@@ -181,7 +182,7 @@ def _read_data(datatype: str, shape: Sequence[int], data: object, most: int) -> 
     return array_from_values(values, dtype, shape, most)
 
 
-def _check_values(datatype: str, values: list[Any]) -> None:
+def _check_values(datatype: str, values: JSONArray) -> None:
     """Raise BadInput for values that the type would change: numpy makes 1 of 1.5 as an integer, and true of 2 as a boolean."""
     if datatype == "BOOL":
         if odd := [value for value in values if not isinstance(value, (bool, int, float)) or value not in (0, 1)]:
@@ -193,14 +194,14 @@ def _check_values(datatype: str, values: list[Any]) -> None:
         raise BadInput(f"'data' of {datatype} must be whole numbers, not {odd[0]}")
 
 
-def _flatten(data: list[Any]) -> list[object]:
+def _flatten(data: JSONArray) -> list[object]:
     """Return the values of nested lists. It works level by level, so that no depth exhausts the stack."""
     while any(isinstance(value, list) for value in data):
         data = [each for value in data for each in (value if isinstance(value, list) else [value])]
     return data
 
 
-def read_raw(datatype: str, shape: Sequence[int], content: bytes, most: int) -> NDArray[Any]:
+def read_raw(datatype: str, shape: Sequence[int], content: bytes, most: int) -> AnyArray:
     """Return an array from bytes. Raises BadInput or TooLarge."""
     if datatype == "BYTES":
         return array_from_values(_split_elements(content), DTYPES["BYTES"], shape, most)
@@ -220,7 +221,7 @@ def _split_elements(content: bytes) -> list[bytes]:
     return elements
 
 
-def check_not_empty(instances: list[Any]) -> list[object]:
+def check_not_empty(instances: JSONArray) -> list[object]:
     """Return the instances. Raises BadInput if there are none."""
     if not instances:
         raise BadInput("there are no instances: every input is empty")

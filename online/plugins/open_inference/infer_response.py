@@ -2,15 +2,15 @@
 
 import struct
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from online.errors import BadInput
 from online.models import Answer
+from online.models.contract import AnyArray
 from online.plugins.open_inference.infer_request import InferRequest, RequestedOutput
 from online.plugins.tensorflow.tensor_signatures import MAX_ECHO_CHARS, output_tensors, rank_candidates, signature_of
+from online.schemas.json_values import JSONObject
 from online.settings import ModelSettings
 
 
@@ -19,9 +19,9 @@ def write_outputs(
 ) -> tuple[list[dict[str, object]], list[bytes]]:
     """Return the outputs as JSON, and the bytes of those that follow the JSON, in order."""
     binary = {each.name for each in request.outputs if each.binary}
-    outputs, data = list[dict[str, Any]](), list[bytes]()
+    outputs, data = list[JSONObject](), list[bytes]()
     for name, array in select_outputs(spec, request.outputs, answers):
-        output: dict[str, Any] = {"name": name, "datatype": datatype_of(array), "shape": list(array.shape)}
+        output: JSONObject = {"name": name, "datatype": datatype_of(array), "shape": list(array.shape)}
         if request.binary or name in binary:
             data.append(write_raw(array))
             outputs.append({**output, "parameters": {"binary_data_size": len(data[-1])}})
@@ -41,7 +41,7 @@ def check_outputs(spec: ModelSettings, requested: Sequence[RequestedOutput]) -> 
 
 def select_outputs(
     spec: ModelSettings, requested: Sequence[RequestedOutput], answers: Sequence[Answer]
-) -> list[tuple[str, NDArray[Any]]]:
+) -> list[tuple[str, AnyArray]]:
     """Return the requested outputs in their order, or all outputs where none is requested."""
     outputs = output_tensors(spec.kind, answers)
     selected = requested or [RequestedOutput(name) for name in outputs]
@@ -50,7 +50,7 @@ def select_outputs(
     ]
 
 
-def _best_classes(answers: Sequence[Answer], count: int) -> NDArray[Any]:
+def _best_classes(answers: Sequence[Answer], count: int) -> AnyArray:
     """Triton's classification extension: object [B, count] of "score:index:class"."""
     rows = []
     for answer in answers:
@@ -63,12 +63,12 @@ def _best_classes(answers: Sequence[Answer], count: int) -> NDArray[Any]:
     return table
 
 
-def datatype_of(array: NDArray[Any]) -> str:
+def datatype_of(array: AnyArray) -> str:
     """Return the protocol's name of an array's type."""
     return "BYTES" if array.dtype.hasobject else "FP32"
 
 
-def write_raw(array: NDArray[Any]) -> bytes:
+def write_raw(array: AnyArray) -> bytes:
     """Return an array as the protocol's raw bytes."""
     if not array.dtype.hasobject:
         return array.astype(array.dtype.newbyteorder("<")).tobytes()

@@ -8,6 +8,7 @@ from online.errors import BadInput, Conflict, NotFound
 from online.plugins.open_inference.infer_request import DATATYPES
 from online.plugins.tensorflow.tensor_signatures import MAX_ECHO_CHARS, TensorSpec, signature_of
 from online.schemas.access.callers import Caller
+from online.schemas.json_values import JSONObject
 from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
 from online.serving.versions import VersionSelector
@@ -78,7 +79,7 @@ def refuse_unload(runtime: Runtime, name: str) -> Conflict:
     return Conflict(f"{name} keeps learning and cannot be unloaded; remove it from the configuration instead")
 
 
-def describe_model(spec: ModelSettings, versions: Sequence[int]) -> dict[str, Any]:
+def describe_model(spec: ModelSettings, versions: Sequence[int]) -> JSONObject:
     """Return the metadata of a model."""
     signature = signature_of(spec)
     return {
@@ -96,7 +97,7 @@ def _describe_tensors(tensors: Mapping[str, TensorSpec]) -> list[dict[str, objec
     ]
 
 
-def model_config(spec: ModelSettings, max_batch: int) -> dict[str, Any]:
+def model_config(spec: ModelSettings, max_batch: int) -> JSONObject:
     """Return the fields of Triton's model configuration that apply here."""
     metadata = describe_model(spec, ())
     return {
@@ -109,7 +110,7 @@ def model_config(spec: ModelSettings, max_batch: int) -> dict[str, Any]:
     }
 
 
-def _config_tensors(tensors: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _config_tensors(tensors: Sequence[Mapping[str, Any]]) -> list[JSONObject]:
     return [
         {
             "name": each["name"],
@@ -120,7 +121,7 @@ def _config_tensors(tensors: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
     ]
 
 
-def model_statistics(runtime: Runtime, model: ModelRuntime) -> dict[str, Any]:
+def model_statistics(runtime: Runtime, model: ModelRuntime) -> JSONObject:
     """Return statistics since this server started, of all versions together."""
     name = model.spec.name
 

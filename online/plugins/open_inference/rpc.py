@@ -4,15 +4,14 @@ The prediction ids that feedback refers to are in the parameters of the answer a
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from online import __version__
 from online.api.audit import record
 from online.api.auth.scopes import Access, check_scope
 from online.errors import BadInput, OnlineError
+from online.models.contract import AnyArray
 from online.plugins.grpc.calls import Call, Method, Service
 from online.plugins.grpc.protos import inference_pb2 as pb
 from online.plugins.open_inference.infer_request import (
@@ -177,7 +176,7 @@ def parameter_value(parameter: pb.InferParameter | pb.ModelRepositoryParameter |
     return None if field is None else getattr(parameter, field)
 
 
-def read_inputs(request: pb.ModelInferRequest, most: int) -> Mapping[str, NDArray[Any]]:
+def read_inputs(request: pb.ModelInferRequest, most: int) -> Mapping[str, AnyArray]:
     """Return the input tensors by name. Raises BadInput or TooLarge.
 
     most: the largest number of elements of all tensors together.
@@ -185,7 +184,7 @@ def read_inputs(request: pb.ModelInferRequest, most: int) -> Mapping[str, NDArra
     raw = request.raw_input_contents
     if raw and len(raw) != len(request.inputs):
         raise BadInput(f"there are {len(raw)} raw_input_contents for {len(request.inputs)} inputs")
-    arrays = dict[str, NDArray[Any]]()
+    arrays = dict[str, AnyArray]()
     for place, tensor in enumerate(request.inputs):
         if tensor.name in arrays:
             raise BadInput(f"the input {tensor.name[:MAX_ECHO_CHARS]!r} is given twice")
@@ -198,7 +197,7 @@ def read_inputs(request: pb.ModelInferRequest, most: int) -> Mapping[str, NDArra
     return arrays
 
 
-def read_contents(tensor: pb.ModelInferRequest.InferInputTensor, most: int) -> NDArray[Any]:
+def read_contents(tensor: pb.ModelInferRequest.InferInputTensor, most: int) -> AnyArray:
     """Return the array of a tensor with typed values. Raises BadInput or TooLarge."""
     if tensor.datatype not in CONTENT_FIELDS:
         raise BadInput(f"values of {tensor.datatype} are accepted as raw_input_contents only")
@@ -212,7 +211,7 @@ def parse_requested_output(output: pb.ModelInferRequest.InferRequestedOutputTens
     return read_requested_output({"name": output.name, "parameters": {"classification": classes}})
 
 
-def add_output(response: pb.ModelInferResponse, name: str, array: NDArray[Any], raw: bool) -> None:
+def add_output(response: pb.ModelInferResponse, name: str, array: AnyArray, raw: bool) -> None:
     """Add an array to the response, typed or as raw bytes."""
     datatype = datatype_of(array)
     output = response.outputs.add(name=name, datatype=datatype, shape=array.shape)

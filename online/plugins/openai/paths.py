@@ -5,11 +5,10 @@
 /v1/replays, /v1/anything                     no paths of OpenAI
 """
 
-from typing import Any
-
 from fastapi import Request
 
 from online.errors import NotFound, NotServed
+from online.schemas.json_values import JSONObject
 
 COMPLETIONS = "/v1/chat/completions"
 SERVED = f"POST {COMPLETIONS}, GET /v1/models and GET /v1/models/{{model}}"
@@ -43,7 +42,7 @@ def unserved(request: Request) -> NotServed:
     )
 
 
-def describe_error(request: Request, status: int, text: str, error: Exception) -> dict[str, Any] | None:
+def describe_error(request: Request, status: int, text: str, error: Exception) -> JSONObject | None:
     """Return an error as OpenAI's clients expect it, on OpenAI's paths; None on all others."""
     if not isinstance(error, NotServed) and not is_openais(request.url.path):
         return None

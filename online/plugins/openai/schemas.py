@@ -1,10 +1,11 @@
 """Chat completions in OpenAI's shape. Fields that are not listed here are ignored."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from online.schemas.fields import Name, Text, Wire
+from online.schemas.json_values import JSONObject
 
 TEXTS = ("text", "input_text", "output_text")  # types of parts; the longer two are those of OpenAI's newer API
 
@@ -92,7 +93,7 @@ class ChatRequest(Wire):
     stream_options: StreamOptions | None = None
     n: Literal[1] | None = 1
     user: Annotated[User | None, BeforeValidator(_drop_empty)] = None
-    metadata: dict[str, Any] | None = Field(
+    metadata: JSONObject | None = Field(
         None, description="Only `task` is read: it marks a task of the page, which is not a question."
     )
 

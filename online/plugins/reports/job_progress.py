@@ -6,10 +6,10 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from online.plugins.reports.schemas import ReportProgress
 from online.plugins.reports.time_left import TimeLeft
+from online.schemas.json_values import JSONObject
 
 WAITING = "waiting for its turn"
 STEPS = {
@@ -32,7 +32,7 @@ class JobProgress:
     total: int | None = None
     time_left: TimeLeft = field(default_factory=TimeLeft)
 
-    def receive(self, message: dict[str, Any]) -> None:
+    def receive(self, message: JSONObject) -> None:
         """Take a message that the process has printed."""
         if "what" not in message:
             return

@@ -499,7 +499,7 @@ def count_by_time(curve: Sequence[CurveSegment]) -> TimeCounts | None:
         return None
     first, last = min(times), max(times)
     unit = next((name for name, length in UNITS.items() if (last - first).total_seconds() < MAX_BARS * length), "month")
-    start = first.replace(microsecond=0, **FLOORED.get(unit, FLOORED["day"]))
+    start = first.replace(microsecond=0, **FLOORED[unit if unit in FLOORED else "day"])
     bars = int((last - start).total_seconds() // UNITS[unit]) + 1
     if bars < 2:
         return None

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from uuid import uuid4
 
 from online.errors import BadInput, NotFound, Overloaded, TooLarge, Unavailable
@@ -27,6 +27,7 @@ from online.plugins.reports.job_progress import JobProgress
 from online.plugins.reports.schemas import ReplayRequest, ReplayStatus
 from online.plugins.reports.settings import ReportSettings
 from online.schemas.fields import Language
+from online.schemas.json_values import JSONObject
 from online.serving.processes.child import run_child
 from online.settings import Settings
 from online.state.workspace import Workspace
@@ -55,11 +56,11 @@ class RunningReplay:
 
     progress: JobProgress = field(default_factory=JobProgress)
     models: list[str] = field(default_factory=list)
-    cause: dict[str, Any] | None = None
+    cause: JSONObject | None = None
     has_begun: bool = False
     task: asyncio.Task[None] | None = None
 
-    def receive(self, message: dict[str, Any]) -> None:
+    def receive(self, message: JSONObject) -> None:
         """Take a message of the child process."""
         self.models = message.get("models", self.models)
         self.cause = message.get("cause", self.cause)
@@ -116,7 +117,7 @@ class ReplayJobs:
         return waiting.index(id) if id in waiting else 0
 
     def _state(
-        self, id: str, replay: RunningReplay | None, ended: dict[str, Any]
+        self, id: str, replay: RunningReplay | None, ended: JSONObject
     ) -> tuple[Literal["waiting", "running", "done", "failed"], str | None]:
         if replay is not None:
             return ("running" if replay.has_begun else "waiting"), None
@@ -124,9 +125,9 @@ class ReplayJobs:
             return "done", None
         return "failed", ended.get("error") or STOPPED
 
-    def _ended(self, id: str) -> dict[str, Any]:
+    def _ended(self, id: str) -> JSONObject:
         try:
-            ended: dict[str, Any] = json.loads((self.folder / id / "ended.json").read_bytes())
+            ended: JSONObject = json.loads((self.folder / id / "ended.json").read_bytes())
         except (OSError, ValueError):
             return {}
         return ended
@@ -151,9 +152,9 @@ class ReplayJobs:
         async with self._stored(f".{uuid4().hex}", request, chunks, announced_bytes) as aside:
             return await self._look(aside)
 
-    async def _look(self, folder: Path) -> dict[str, Any]:
+    async def _look(self, folder: Path) -> JSONObject:
         """Look at the columns in a process of its own, one file after the other."""
-        answer = dict[str, Any]()
+        answer = JSONObject()
         try:
             async with asyncio.timeout(MAX_LOOK_S), self._looks:
                 reason = await run_child(self.settings, "log", "columns", str(folder), on_message=answer.update)
@@ -164,7 +165,7 @@ class ReplayJobs:
         if reason is not None:
             cause = answer.get("cause") or {"code": "", "figures": {}}
             raise BadInput(reason).because(cause["code"], **cause["figures"])
-        found: dict[str, Any] = answer["columns"]
+        found: JSONObject = answer["columns"]
         return found
 
     @asynccontextmanager

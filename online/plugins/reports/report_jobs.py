@@ -10,13 +10,13 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from online.errors import NotFound, Unavailable
 from online.plugins.reports.findings import find_translation, read_finding
 from online.plugins.reports.job_progress import JobProgress
 from online.plugins.reports.schemas import ReportEntry, ReportState
 from online.schemas.fields import Language
+from online.schemas.json_values import JSONObject
 from online.serving.processes.child import run_child
 from online.settings import Settings
 from online.state.workspace import Workspace, name_translation
@@ -130,7 +130,7 @@ class ReportJobs:
         command = ("log", "report", "--supervised", "--model", model, "--output", str(aside))
         until: int | None = None
 
-        def on_message(message: dict[str, Any]) -> None:
+        def on_message(message: JSONObject) -> None:
             nonlocal until
             until = message.get("until", until)
             self.making[model].receive(message)

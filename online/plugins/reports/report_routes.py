@@ -7,7 +7,6 @@ import asyncio
 from contextlib import suppress
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from fastapi import Response
 from fastapi.responses import HTMLResponse
@@ -23,6 +22,7 @@ from online.plugins.reports.making import ReportMaking
 from online.plugins.reports.report_language import VARY, LanguageDep, describe_language
 from online.plugins.reports.schemas import CancelledReport, ReportProgress, ReportState
 from online.schemas.fields import Language
+from online.schemas.json_values import JSONObject
 from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
 
@@ -36,7 +36,7 @@ HEADERS = {
     "Content-Security-Policy": f"sandbox; {STYLE_POLICY}; font-src data:",  # the report holds its font
     "X-Content-Type-Options": "nosniff",
 }
-NOT_READY: dict[int | str, dict[str, Any]] = {
+NOT_READY: dict[int | str, JSONObject] = {
     202: {"description": "The report is being created; ask again.", "content": {"text/html": {}}}
 }
 

@@ -1,12 +1,11 @@
 """TensorProto <-> numpy arrays."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from online.errors import BadInput
+from online.models.contract import AnyArray
 from online.plugins.grpc.protos import tensorflow_pb2 as tf
 from online.plugins.tensorflow.tensors import array_from_bytes, array_from_values, widen_bfloat16
 
@@ -31,7 +30,7 @@ TYPES: Mapping[int, tuple[str, str]] = {
 }
 
 
-def array_from_proto(proto: tf.TensorProto, most: int) -> NDArray[Any]:
+def array_from_proto(proto: tf.TensorProto, most: int) -> AnyArray:
     """Return the array of a TensorProto, from its content or its values; texts as bytes in an array of objects.
 
     Raises BadInput or TooLarge.
@@ -53,7 +52,7 @@ def _type_name(number: int) -> str:
     return tf.DataType.Name(number) if number in tf.DataType.values() else str(number)
 
 
-def proto_from_array(array: NDArray[Any]) -> tf.TensorProto:
+def proto_from_array(array: AnyArray) -> tf.TensorProto:
     """Return numbers as content, texts as values: the forms that TensorFlow's own make_ndarray reads fastest."""
     shape = tf.TensorShapeProto(dim=[tf.TensorShapeProto.Dim(size=size) for size in array.shape])
     if array.dtype == object:

@@ -11,6 +11,7 @@ from typing import Any
 from online.api.bodies import parse_leniently
 from online.errors import BadInput
 from online.plugins.tensorflow.tensor_signatures import MAX_ECHO_CHARS, is_object, read_instance, split_columns
+from online.schemas.json_values import JSONArray
 from online.settings import ModelSettings
 
 
@@ -58,7 +59,7 @@ def read_instances(spec: ModelSettings, document: Mapping[str, Any]) -> list[obj
     if "inputs" in document and "instances" not in document:
         return _read_inputs(spec, document["inputs"])
     check_instances(document)
-    rows: list[Any] = document["instances"]
+    rows: JSONArray = document["instances"]
     are_objects = is_object(rows[0])
     for place, row in enumerate(rows):
         if is_object(row) != are_objects:

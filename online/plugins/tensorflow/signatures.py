@@ -6,7 +6,6 @@ methods accept `serving_default` too.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from online.errors import BadInput, PreconditionFailed
 from online.models import spec_of

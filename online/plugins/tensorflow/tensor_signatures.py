@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from online.errors import BadInput, TooLarge
 from online.models import Answer, input_options, spec_of
+from online.models.contract import AnyArray
 from online.plugins.tensorflow.tensors import parse_example, read_features
 from online.settings import ModelSettings
 
 MAX_ECHO_CHARS = 80  # of what a caller sent, in an error
 
-Tensors = Mapping[str, NDArray[Any]]
+Tensors = Mapping[str, AnyArray]
 
 
 class TensorSpec(NamedTuple):
@@ -74,12 +75,12 @@ def instances_from_tensors(spec: ModelSettings, inputs: Tensors, most: int) -> l
     return [read_instance(spec, row) for row in split_columns(rows)]
 
 
-def _read_rows(array: NDArray[Any], keeps_booleans: bool) -> list[list[object]]:
+def _read_rows(array: AnyArray, keeps_booleans: bool) -> list[list[object]]:
     rows = array.reshape(len(array), _width(array))
     return (rows if keeps_booleans or array.dtype != np.bool_ else rows.astype(np.uint8)).tolist()
 
 
-def _width(array: NDArray[Any]) -> int:
+def _width(array: AnyArray) -> int:
     """Return the number of values of each instance.
 
     It is checked before the array becomes lists: a shape may announce a million empty rows.

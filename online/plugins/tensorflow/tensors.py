@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from online.errors import BadInput, TooLarge
+from online.models.contract import AnyArray
 from online.plugins.grpc.protos import tensorflow_pb2 as tf
 
 MAX_RANK = 32
@@ -29,7 +30,7 @@ def check_shape(shape: Sequence[int], most: int) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def array_from_bytes(content: bytes, dtype: np.dtype[Any], shape: Sequence[int], most: int) -> NDArray[Any]:
+def array_from_bytes(content: bytes, dtype: np.dtype[Any], shape: Sequence[int], most: int) -> AnyArray:
     """Return an array from little-endian bytes in row-major order. Raises BadInput where their number does not fit the shape."""
     shape = check_shape(shape, most)
     expected = prod(shape) * dtype.itemsize
@@ -41,7 +42,7 @@ def array_from_bytes(content: bytes, dtype: np.dtype[Any], shape: Sequence[int],
 
 def array_from_values(
     values: Sequence[object], dtype: np.dtype[Any], shape: Sequence[int], most: int, repeats: bool = False
-) -> NDArray[Any]:
+) -> AnyArray:
     """Return an array from a list of values.
 
     repeats: fill up a list that is too short with its last value, or with zeros where it is empty.

@@ -1,9 +1,8 @@
 """The state of each version, as TensorFlow Serving describes it."""
 
-from typing import Any
-
 from online.errors import NotFound
 from online.plugins.tensorflow.errors import VersionErrors
+from online.schemas.json_values import JSONObject
 from online.serving.live import LiveModel
 from online.serving.versions import ServedVersion, VersionSelector
 
@@ -14,7 +13,7 @@ def find_version(live: LiveModel, selector: VersionSelector) -> ServedVersion:
         return live.find(selector) or live.current
 
 
-def version_statuses(live: LiveModel, version: int | None = None) -> list[dict[str, Any]]:
+def version_statuses(live: LiveModel, version: int | None = None) -> list[JSONObject]:
     """Return the status of one version, or of all. Raises NotFound."""
     known = live.known_versions()
     if version is None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.contract import Tensors
+from online.models.contract import AnyArray, Tensors
 
 SLOT, REPLAY = 1, 2  # purposes of draws
 
@@ -36,14 +36,14 @@ class Buffer:
         self.label_N = np.zeros(size, np.int64)
         self.liked_N = np.zeros(size, np.bool_)
         self.offset_N = np.zeros(size, np.int64)
-        self.extra_N: NDArray[Any] = np.zeros((size, 0), np.float32)
+        self.extra_N: AnyArray = np.zeros((size, 0), np.float32)
 
     @property
     def size(self) -> int:
         """The number of slots."""
         return len(self.label_N)
 
-    def put(self, offset: int, values_D: NDArray[Any], label: int, liked: bool) -> int | None:
+    def put(self, offset: int, values_D: AnyArray, label: int, liked: bool) -> int | None:
         """Store an example. Returns its slot, or None if the sample does not include it."""
         self.seen += 1
         place = self._place(offset)
@@ -99,6 +99,6 @@ class Buffer:
         self.values_ND, self.label_N, self.liked_N = (self._slots(tensors[n]) for n in ("values", "label", "liked"))
         self.offset_N, self.extra_N = (self._slots(tensors[name]) for name in ("offset", "extra"))
 
-    def _slots(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def _slots(self, rows: AnyArray) -> AnyArray:
         """Return the stored rows, followed by the free slots."""
         return np.pad(rows, [(0, self.size - len(rows))] + [(0, 0)] * (rows.ndim - 1))

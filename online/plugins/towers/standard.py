@@ -11,16 +11,16 @@ give equal bits. Shapes: B rows, D columns, W inputs of the network.
 import math
 import zlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.contract import Tensors, pack_json, unpack_json
+from online.models.contract import AnyArray, Tensors, pack_json, unpack_json
 from online.models.encoders.columns import OVERFLOW_COLUMNS, Column, Columns, column_name
 from online.models.encoders.ranges import RangeWatch
 from online.models.encoders.text import TEXT_SCALE, TEXT_WIDTH
 from online.models.encoders.values import parse_row
+from online.schemas.json_values import JSONObject
 
 MEMORY = 10_000  # values over which a column's scale averages
 TRUSTED = 30  # values after which a single one moves the scale by at most OUTLIER deviations
@@ -58,10 +58,10 @@ class InputScales:
         """The type in which rows are kept."""
         return np.int8 if self.input == "text" else np.float64
 
-    def raw(self, inputs: Sequence[bytes]) -> NDArray[Any]:
+    def raw(self, inputs: Sequence[bytes]) -> AnyArray:
         """Raw values [B, D]; NaN where one is missing or its column is unknown."""
         if self.input != "table":
-            rows: NDArray[Any] = np.frombuffer(b"".join(inputs), self.dtype).reshape(-1, self.width)
+            rows: AnyArray = np.frombuffer(b"".join(inputs), self.dtype).reshape(-1, self.width)
             return rows
         values_BD = np.full((len(inputs), self.width), np.nan)
         for place, data in enumerate(inputs):
@@ -71,11 +71,11 @@ class InputScales:
                     values_BD[place, column] = value if isinstance(value, float) and self.numeric[column] else 1.0
         return values_BD
 
-    def observe(self, features: bytes, offset: int) -> NDArray[Any]:
+    def observe(self, features: bytes, offset: int) -> AnyArray:
         """Return the raw values [D] of one example, after adding its new columns and updating every scale."""
         if self.input == "table":
             self._admit(features)
-        values_D: NDArray[Any] = self.raw([features])[0]
+        values_D: AnyArray = self.raw([features])[0]
         if self.input != "text":
             self._update_scales(values_D)
             self._watch_ranges(values_D, offset)
@@ -104,7 +104,7 @@ class InputScales:
         mean, deviation = (float(each[self.columns[name]]) for each in (self.mean, np.sqrt(self.variance)))
         return Column.fit(name, [mean - 2 * deviation, mean, mean + 2 * deviation])
 
-    def scaled(self, values_BD: NDArray[Any], width: int) -> NDArray[np.float32]:
+    def scaled(self, values_BD: AnyArray, width: int) -> NDArray[np.float32]:
         """Return standardised values, float32 [B, W]; columns past D are zeros."""
         out = np.zeros((len(values_BD), width), np.float32)
         if self.input == "text":
@@ -161,12 +161,12 @@ class InputScales:
             "variance": self.variance,
         }
 
-    def memory(self) -> dict[str, Any]:
+    def memory(self) -> JSONObject:
         """Return the ranges of its columns as JSON. What they decided is in the estimates."""
         columns = [column.entry for column in self.ranges.columns]
         return {"columns": columns, "watch": self.watch.memory()} if columns else {}
 
-    def recall(self, memory: dict[str, Any]) -> None:
+    def recall(self, memory: JSONObject) -> None:
         """Adopt what `memory` returned."""
         self.ranges = Columns(False, self.limit, [Column(*entry) for entry in memory.get("columns", ())])
         self.watch = RangeWatch()

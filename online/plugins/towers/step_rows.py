@@ -12,10 +12,11 @@ Shapes: B rows, F fresh rows, D columns.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from online.models.contract import AnyArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class FreshRows:
     """The F examples of a micro-batch, the last of which is at `offset`."""
 
     offset: int
-    values_FD: NDArray[Any]
+    values_FD: AnyArray
     label_F: NDArray[np.int64]
     liked_F: NDArray[np.bool_]
 

@@ -13,16 +13,15 @@ Shapes: B rows, F fresh rows, R replayed rows, D columns, C classes, L copies, K
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from online.models import example_checks as rows
 from online.models.contract import (
     Answer,
+    AnyArray,
     BadExample,
     Example,
     Options,
@@ -189,7 +188,7 @@ class Tower:
         if self.trainer.strategy.keeps_logits and self.buffer.extra_N.shape[2:] != self.known_C.shape:
             self.buffer.extra_N = self._grow_logits(self.buffer.extra_N)
 
-    def _grow_logits(self, kept: NDArray[Any]) -> NDArray[Any]:
+    def _grow_logits(self, kept: AnyArray) -> AnyArray:
         """Return stored logits [N, L, C] with capacity for the present classes; NaN for those unknown then."""
         more = np.full((self.buffer.size, len(SPREAD), len(self.known_C)), np.nan, np.float32)
         if kept.ndim == 3:
@@ -314,7 +313,7 @@ def power_of_two(needed: int, least: int) -> int:
     return max(least, 1 << (needed - 1).bit_length() if needed else 0)
 
 
-def pad_columns(values: NDArray[Any], width: int) -> NDArray[Any]:
+def pad_columns(values: AnyArray, width: int) -> AnyArray:
     """Return rows [..., D] extended by later columns, which are missing (NaN) in them."""
     missing = width - values.shape[-1]
     if not missing:

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from online.models.contract import Options, Tensors
+from online.models.contract import AnyArray, Options, Tensors
 from online.models.devices.fallback import note_fallback
 from online.plugins.towers.buffer import Buffer
 from online.plugins.towers.closed_form import LOWEST, log_probabilities, loss_gradient, select_labels
@@ -180,7 +180,7 @@ class Trainer:
             self._tensor(self.buffer.extra_N[rows.slots]) if self.strategy.keeps_logits else None,
         )
 
-    def _tensor(self, array: NDArray[Any]) -> Tensor:
+    def _tensor(self, array: AnyArray) -> Tensor:
         return torch.from_numpy(array).to(self.device)
 
     def learned(self, examples: int) -> None:

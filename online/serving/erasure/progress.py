@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from online.installed import ContributedParts
+from online.schemas.json_values import JSONObject
 from online.settings import ModelSettings
 from online.snapshots import Snapshots
 from online.state.workspace import Workspace
@@ -90,7 +91,7 @@ class ModelErasure:
         return self.row.id, self.name
 
     @property
-    def counts(self) -> dict[str, Any]:
+    def counts(self) -> JSONObject:
         """What was counted when the step began."""
         return dict(json.loads(self.model.counts))
 
@@ -99,7 +100,7 @@ class ModelErasure:
         """The offset of the last retraction; 0 if there was none."""
         return last_offset(self.model)
 
-    def load_counts(self) -> dict[str, Any]:
+    def load_counts(self) -> JSONObject:
         """Return what has been counted until now."""
         return self.read(lambda connection: jobs.load_counts(connection, *self.key))
 

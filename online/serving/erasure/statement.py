@@ -8,9 +8,9 @@ Only the holder of the state folder can make or check one. A rotation of its key
 import hmac
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from online.errors import BadInput
+from online.schemas.json_values import JSONObject
 from online.snapshots.manifest import Manifest
 from online.state.signing_keys import SigningKeys
 from online.store.erasure.jobs import ErasureModelRow
@@ -48,12 +48,12 @@ def canonical(statement: Mapping[str, object]) -> bytes:
     return json.dumps(statement, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
-def describe_state(manifest: Manifest) -> dict[str, Any]:
+def describe_state(manifest: Manifest) -> JSONObject:
     """Return the identity of a state for the statement."""
     return {name: getattr(manifest, name) for name in ("version", "learned_until", "state_sha256")}
 
 
-def describe_relearning(row: RelearningRow) -> dict[str, Any]:
+def describe_relearning(row: RelearningRow) -> JSONObject:
     """Return the hashes that prove the un-learning, for the statement."""
     return {
         "learned_until": row.learned_until,
@@ -63,7 +63,7 @@ def describe_relearning(row: RelearningRow) -> dict[str, Any]:
     }
 
 
-def describe_model(model: ErasureModelRow) -> dict[str, Any]:
+def describe_model(model: ErasureModelRow) -> JSONObject:
     """Return what was removed of a model."""
     counts = json.loads(model.counts)
     kept = {name: value for name, value in counts.items() if name not in ("offset", "relearn_offset")}

@@ -11,11 +11,11 @@ last step waits.
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from sqlalchemy import Connection
 
 from online.installed import collect
+from online.schemas.json_values import JSONObject
 from online.serving.erasure.progress import DONE, ModelErasure
 from online.serving.erasure.statement import describe_relearning, describe_state
 from online.snapshots.manifest import Manifest
@@ -49,7 +49,7 @@ def relearn(erasure: ModelErasure) -> bool:
     if durable is None:
         return False
     found = erasure.read(lambda connection: relearnings.find_relearning(connection, erasure.name, asked_at))
-    proof: dict[str, Any] = {} if found is None else {"compared": describe_relearning(found)}
+    proof: JSONObject = {} if found is None else {"compared": describe_relearning(found)}
     snapshots = erasure.snapshots
     older = [version for version in snapshots.folder.versions() if version < durable.version]
     names = sorted(name for name, each in snapshots.labels.read().items() if each.version < durable.version)
@@ -83,7 +83,7 @@ def remove_set_aside(erasure: ModelErasure) -> bool:
     return True
 
 
-def forget_files(erasure: ModelErasure) -> dict[str, Any]:
+def forget_files(erasure: ModelErasure) -> JSONObject:
     """Let plugins delete the files that they have made of versions which are gone. Raises FileInUse."""
     context = erasure.context
     found = collect("forget_versions", context.workspace, erasure.snapshots, context.parts)

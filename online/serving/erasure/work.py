@@ -19,12 +19,12 @@ milliseconds beside the service. `advance` returns whether anything was done.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from sqlalchemy import Connection
 
 from online.errors import NotFound
 from online.installed import ContributedParts, collect
+from online.schemas.json_values import JSONObject
 from online.serving.erasure.files import FileInUse, NameSearch
 from online.serving.erasure.progress import DONE, ErasableModel, ErasureContext, ModelErasure
 from online.serving.erasure.retraction import retract
@@ -139,7 +139,7 @@ class ErasureWork:
         self._commit(lambda connection: jobs.end_erasure(connection, row.id, DONE, statement))
         return True
 
-    def _sign(self, row: ErasureRow, cleaned: Mapping[str, object]) -> dict[str, Any]:
+    def _sign(self, row: ErasureRow, cleaned: Mapping[str, object]) -> JSONObject:
         statement = {
             "format": FORMAT,
             "id": row.id,

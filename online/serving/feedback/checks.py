@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from online.errors import BadInput, TooLarge
 from online.models import parse_number, spec_of

@@ -12,13 +12,13 @@ import sys
 from asyncio.subprocess import PIPE, Process, create_subprocess_exec
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 from online.errors import TooLarge
+from online.schemas.json_values import JSONObject
 from online.serving.processes.time_limit import limited_time
 from online.settings import Settings
 
-OnMessage = Callable[[dict[str, Any]], None]
+OnMessage = Callable[[JSONObject], None]
 
 
 async def start_child(

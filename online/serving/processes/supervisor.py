@@ -10,10 +10,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from online.io.backoff import Backoff
 from online.schemas.fields import Cause, CauseCode
+from online.schemas.json_values import JSONObject
 from online.schemas.models import LearnerState
 from online.serving.processes.child import read_messages
 from online.telemetry import OutageLog, log_event
@@ -34,7 +34,7 @@ class Supervisor:
         start_process: Callable[[], Awaitable[asyncio.subprocess.Process]],
         max_pause_s: float,
         on_change: Callable[[LearnerState], None],
-        on_message: Callable[[dict[str, Any]], None] = lambda message: None,
+        on_message: Callable[[JSONObject], None] = lambda message: None,
     ) -> None:
         """name: of the process in log lines. on_change: called with each new state.
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import orjson
 
+from online.schemas.json_values import JSONObject
 from online.schemas.models import LearnerState
 from online.serving.live import LiveModel
 from online.serving.processes.child import start_child
@@ -42,12 +42,12 @@ class HttpWorker:
     answers: dict[str, dict[str, int]] = field(default_factory=dict)
     up: bool = False
 
-    def receive(self, report: dict[str, Any]) -> None:
+    def receive(self, report: JSONObject) -> None:
         """Take a report of the worker."""
         self.answers = report["answers"]
         self.up = True
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JSONObject:
         """Return the state of the worker and its versions."""
         state = self.supervisor.state.model_dump(exclude_none=True)
         return {"worker": self.number, **state, "answers": self.answers}

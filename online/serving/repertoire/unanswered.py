@@ -20,6 +20,7 @@ from online.models import Model
 from online.models.encoders.follow_ups import read_text
 from online.models.encoders.text import TEXT_WIDTH
 from online.models.ranker.exemplars import normalise_rows, stack_features
+from online.schemas.json_values import JSONObject
 from online.store.database.values import fold_text
 
 MIN_COSINE = 0.6  # to the mean of a cluster; paraphrases are at 0.6 to 0.9
@@ -49,7 +50,7 @@ class Cluster:
         return sum(len(question.predictions) for question in self.questions)
 
 
-def collect_questions(rows: Iterable[dict[str, Any]]) -> list[RepeatedQuestion]:
+def collect_questions(rows: Iterable[JSONObject]) -> list[RepeatedQuestion]:
     """Return the different questions among rows of abstentions, newest first."""
     found: dict[str, RepeatedQuestion] = {}
     for row in rows:

@@ -7,7 +7,6 @@ Postgres: VACUUM lets the space of dead rows be used again; its own log and its 
 
 import sqlite3
 from contextlib import closing
-from typing import Any
 
 from sqlalchemy import text
 from sqlalchemy.engine import make_url

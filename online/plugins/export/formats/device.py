@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 
 from online.errors import CannotExport
+from online.models.contract import AnyArray
 from online.models.encoders.minilm import MAX_TOKENS
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.golden import Runner, run_by_rows
@@ -70,7 +70,7 @@ class LoadedProgram:
     program: Any
     method: Any
 
-    def answer(self, row: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    def answer(self, row: Sequence[AnyArray]) -> list[AnyArray]:
         """Answer one row."""
         return [each.numpy().copy() for each in self.method.execute([torch.from_numpy(each.copy()) for each in row])]
 

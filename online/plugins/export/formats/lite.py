@@ -9,11 +9,9 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
 
 from online.errors import CannotExport
+from online.models.contract import AnyArray
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.formats.device import example_inputs, require_extra
 from online.plugins.export.golden import Runner, run_by_rows
@@ -42,7 +40,7 @@ def load(data: bytes, description: ExportDescription) -> Runner:
     interpreter = Interpreter(model_content=data, num_threads=1)
     run = interpreter.get_signature_runner()
 
-    def answer(row: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    def answer(row: Sequence[AnyArray]) -> list[AnyArray]:
         found = run(**{f"args_{place}": values for place, values in enumerate(row)})
         return [found[f"output_{place}"] for place in range(len(found))]
 

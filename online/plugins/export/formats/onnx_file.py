@@ -1,12 +1,11 @@
 """ONNX: the graph itself, with its description as metadata."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import onnx
-from numpy.typing import NDArray
 from onnx import helper
 
+from online.models.contract import AnyArray
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.golden import Outputs, Runner
 from online.plugins.export.manifest import METADATA_KEY, ExportDescription
@@ -34,7 +33,7 @@ def load(data: bytes, description: ExportDescription) -> Runner:
     session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
 
-    def run(inputs: Mapping[str, NDArray[Any]]) -> Outputs:
+    def run(inputs: Mapping[str, AnyArray]) -> Outputs:
         return dict(zip(names, session.run(None, dict(inputs)), strict=True))
 
     return run

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
+from online.models.contract import AnyArray
 from online.models.encoders.compact import LARGEST
 from online.models.encoders.compact import quantise as quantise_matrix
 from online.models.statistics.weight_bits import LARGEST_WEIGHT, LEAST_WEIGHTS
@@ -90,7 +90,7 @@ class IntegerRows:
 class IntegerNodes:
     """The nodes of a graph in which some products are of whole numbers, and their constants."""
 
-    def __init__(self, constants: dict[str, NDArray[Any]]) -> None:
+    def __init__(self, constants: dict[str, AnyArray]) -> None:
         """constants: those of the graph, by name."""
         self.nodes: list[NodeProto] = []
         self.constants = dict(constants)
@@ -173,7 +173,7 @@ class IntegerNodes:
         self.nodes.append(helper.make_node(kind, [*inputs], [output], name=output, **attributes))
         return output
 
-    def _constant(self, name: str, values: NDArray[Any]) -> str:
+    def _constant(self, name: str, values: AnyArray) -> str:
         self.constants[name] = values
         return name
 

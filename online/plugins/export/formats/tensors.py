@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save
 
+from online.models.contract import AnyArray
 from online.models.exchange.sums_file import read_texts
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.golden import Outputs, Runner
@@ -55,7 +55,7 @@ def read_file(data: bytes) -> Program:
 def run_with_torch(module: Any, program: Program) -> Runner:
     """module: takes the inputs in their order and returns the outputs in theirs."""
 
-    def run(inputs: Mapping[str, NDArray[Any]]) -> Outputs:
+    def run(inputs: Mapping[str, AnyArray]) -> Outputs:
         with torch.no_grad():
             found = module(*(torch.from_numpy(inputs[name]) for name in program.inputs))
         return {name: values.numpy() for name, values in zip(program.outputs, found, strict=True)}

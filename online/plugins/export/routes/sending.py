@@ -5,23 +5,23 @@ A file has an ETag. A client that has it sends the ETag as If-None-Match and get
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from fastapi import Request, Response
 from fastapi.responses import FileResponse
 
 from online.api.web.rendered_files import matches
 from online.schemas.fields import ErrorAnswer
+from online.schemas.json_values import JSONObject
 
 BINARY, JSON = "application/octet-stream", "application/json"
 CACHE_CONTROL = "private, no-cache"  # kept by the browser, and used after the ETag was compared
 SCHEMAS = {BINARY: {"type": "string", "format": "binary"}, JSON: {"type": "object"}}
-WAITING: dict[int | str, dict[str, Any]] = {
+WAITING: dict[int | str, JSONObject] = {
     429: {"model": ErrorAnswer, "description": "Too many requests wait for such a file already."}
 }
 
 
-def describe_file(description: str = "The file.", media_type: str = BINARY) -> dict[int | str, dict[str, Any]]:
+def describe_file(description: str = "The file.", media_type: str = BINARY) -> dict[int | str, JSONObject]:
     """Return the responses of a route that sends a file, for the OpenAPI document."""
     return {
         200: {"content": {media_type: {"schema": SCHEMAS[media_type]}}, "description": description},

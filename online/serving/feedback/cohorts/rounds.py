@@ -9,7 +9,7 @@ a round moves the cohort on, and so does the first request after a deadline. All
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, get_args
+from typing import get_args
 
 from sqlalchemy import Connection
 
