@@ -1,4 +1,4 @@
-"""Falls back when a device has too little memory: smaller batches first, then the CPU, with a report of each fallback.
+r"""Falls back when a device has too little memory: smaller batches first, then the CPU, with a report of each fallback.
 
     rows --run_in_pieces--> work on all of them --OutOfMemoryError--> halves --> ... --> LEAST_ROWS --> LeastDoesNotFit: to the CPU
                                     \-- note_fallback --> the log, and the listener of this thread (the learner's, say)
