@@ -2,7 +2,7 @@
 
     entries --apply--> model              what is served
                        DriftMonitor       when the world changed
-                       HeldOut            what a proposed snapshot is compared on
+                       HeldOutSet         what a proposed snapshot is compared on
                        learned_until, refused
 
 The learner and a replay apply entries to the same class, so both end in the same state.

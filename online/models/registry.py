@@ -1,6 +1,6 @@
 """Creates models by the name of their kind, with the wrappers that their options ask for.
 
-create(kind, options) -> model of the kind -> WithRetiredClasses, if its classes can be retired
+create(kind, options) -> model of the kind -> RetirableModel, if its classes can be retired
                       -> ChampionChallenger, if there is an option `challenger`
 """
 

@@ -1,6 +1,6 @@
 r"""Falls back when a device has too little memory: smaller batches first, then the CPU, with a report of each fallback.
 
-    rows --run_in_pieces--> work on all of them --OutOfMemoryError--> halves --> ... --> LEAST_ROWS --> LeastDoesNotFit: to the CPU
+    rows --run_in_pieces--> work on all of them --OutOfMemoryError--> halves --> ... --> LEAST_ROWS --> SmallestBatchTooLarge: to the CPU
                                     \-- note_fallback --> the log, and the listener of this thread (the learner's, say)
 
 Pieces do not change a result: sums are added and rows are answered one by one.
@@ -89,7 +89,7 @@ class PieceSize:
 
 
 def run_in_pieces(work: Callable[[int, int], None], count: int, size: PieceSize, what: str, device: str) -> int:
-    """Call work(start, stop) until `count` rows are done; returns `count`. Raises LeastDoesNotFit.
+    """Call work(start, stop) until `count` rows are done; returns `count`. Raises SmallestBatchTooLarge.
 
     work: changes nothing if it raises torch.OutOfMemoryError.
     """

@@ -130,7 +130,7 @@ class Inbox:
     async def _try(
         self, request: DecideRequest, id: str, digest: str, caller: Caller, config: EncoderConfig
     ) -> DecideAnswer:
-        """Carry out a decision about the items that were planned for. Raises OtherItems where somebody was faster."""
+        """Carry out a decision about the items that were planned for. Raises OtherItemsOpen where somebody was faster."""
         plan, prepared = await self._prepare(request, caller, config)
         has_features = any(item.features or item.correction_features for item in prepared.values())
 
