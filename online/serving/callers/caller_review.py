@@ -1,10 +1,10 @@
 """Reviews what callers say, beside the service: whom others agree with, and whom they contradict.
 
     newest feedback, and what is held --StatementIndex--> verdicts --> others agree           --> the holder is established,
-                                                                                        its held feedback is learned
-                                                          --> others disagree by far --> the holder is quarantined
-                                                          --> many new holders push one answer against all others
-                                                                                     --> they are quarantined
+                                                                                                 its held feedback is learned
+                                                                   --> others disagree by far --> the holder is quarantined
+                                                                   --> many new holders push one answer against all others
+                                                                                              --> they are quarantined
 
 Curators are never reviewed: where nobody else gives feedback, a review is one query that finds nothing.
 """
