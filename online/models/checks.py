@@ -52,6 +52,7 @@ class Subject:
     is_exact: bool = False
 
     def create(self) -> Model:
+        """Return a new model of the kind."""
         return create(self.kind, self.options)
 
     def train(self, examples: Sequence[Example]) -> Model:
@@ -319,10 +320,12 @@ CHECKS = (
 
 
 def broken(contract: str, found: str) -> None:
+    """Raise AssertionError for a broken part of the contract."""
     raise AssertionError(f"{contract}: {found}")
 
 
 def same_state(subject: Subject, one: Model, other: Model, contract: str) -> None:
+    """Raise AssertionError unless two models have the same state."""
     if one.fingerprint() != other.fingerprint():
         broken(contract, "the fingerprints differ")
     if subject.is_exact and to_bytes(one.state()) != to_bytes(other.state()):
@@ -330,10 +333,12 @@ def same_state(subject: Subject, one: Model, other: Model, contract: str) -> Non
 
 
 def choose_all(model: Model, subject: Subject) -> list[str | None]:
+    """Return the choices for the inputs of the subject."""
     return [answer.choice for answer in model.predict(subject.inputs)]
 
 
 def describe(model: Model) -> tuple[str, Mapping[str, bytes]]:
+    """Return the fingerprint and the files of a model."""
     return model.fingerprint(), to_bytes(model.state())
 
 

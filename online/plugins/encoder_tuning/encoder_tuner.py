@@ -47,6 +47,7 @@ class EncoderTuner(ServicePart):
         self._stopping = asyncio.Event()
 
     async def start(self) -> None:
+        """Start tuning in the background."""
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:

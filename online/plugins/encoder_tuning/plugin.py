@@ -13,19 +13,24 @@ if TYPE_CHECKING:
 
 
 class EncoderTuningPlugin(Plugin):
+    """The hooks of encoder tuning."""
+
     name = "encoder_tuning"
 
     def settings(self) -> "type[TuningSettings]":
+        """Return the class of this plugin's settings."""
         from online.plugins.encoder_tuning.settings import TuningSettings
 
         return TuningSettings
 
     def commands(self, app: "Typer") -> None:
+        """Add this plugin's commands."""
         from online.plugins.encoder_tuning.command import adapt
 
         app.command()(adapt)
 
     def service_part(self, runtime: "Runtime") -> "EncoderTuner | None":
+        """Create this plugin's part of the service."""
         from online.plugins.encoder_tuning.encoder_tuner import EncoderTuner
         from online.plugins.encoder_tuning.settings import TuningSettings
 

@@ -6,6 +6,8 @@ from pydantic import BaseModel, Field, model_validator
 
 
 class TuningSettings(BaseModel):
+    """The settings of encoder tuning."""
+
     encoder_adapt: bool = Field(
         False, description="Tune text encoders beside the service, and use a tuned one that is proven better."
     )

@@ -312,6 +312,7 @@ class BatchQueue(ServicePart):
         return cancelled
 
     async def prune(self, pruning: PruningRun) -> None:
+        """Delete the records and results of old jobs."""
         if pruning.before is not None:
             pruned = await asyncio.to_thread(self._remove_records, pruning.before)
             self.runtime.metrics.pruned.labels("jobs").inc(pruned)
@@ -324,6 +325,7 @@ class BatchQueue(ServicePart):
         return len(old)
 
     async def close(self) -> None:
+        """Interrupt the running job; it continues after a restart."""
         for running in self.running.values():
             running.leave()
         tasks = [running.task for running in self.running.values() if running.task is not None]

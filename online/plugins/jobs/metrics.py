@@ -4,6 +4,8 @@ from online.telemetry import Metrics, MetricsPart
 
 
 class JobMetrics(MetricsPart):
+    """The metrics of batch jobs."""
+
     def __init__(self, metrics: Metrics) -> None:
         super().__init__(metrics)
         self.jobs = metrics.gauge("online_jobs", "Batch prediction jobs waiting or running", "livesum")

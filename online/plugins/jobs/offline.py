@@ -38,6 +38,7 @@ def predict_file(
 
 
 def answer_all(job: BatchJob, live: LiveModel, max_candidates: int, on_progress: Progress) -> None:
+    """Answer every row of a job."""
     served, counts = live.load_version(job.version), job.counts
     started_at, done_before = time.monotonic(), counts.done
     for batch in job.batches(served.encoder):

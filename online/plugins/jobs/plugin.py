@@ -19,24 +19,30 @@ if TYPE_CHECKING:
 
 
 class JobsPlugin(Plugin):
+    """The hooks of batch prediction jobs."""
+
     name = "jobs"
 
     def settings(self) -> "type[JobSettings]":
+        """Return the class of this plugin's settings."""
         from online.plugins.jobs.settings import JobSettings
 
         return JobSettings
 
     def metrics(self) -> "type[JobMetrics]":
+        """Return the class of this plugin's metrics."""
         from online.plugins.jobs.metrics import JobMetrics
 
         return JobMetrics
 
     def routers(self) -> "Iterable[Router]":
+        """Return this plugin's routes."""
         from online.plugins.jobs.routes import router
 
         return (router,)
 
     def commands(self, app: "Typer") -> None:
+        """Add this plugin's commands."""
         from online.cli.groups import log_app
         from online.plugins.jobs.command import predict, read_rows
 
@@ -44,6 +50,7 @@ class JobsPlugin(Plugin):
         log_app.command("rows", hidden=True)(read_rows)
 
     def service_part(self, runtime: "Runtime") -> "BatchQueue":
+        """Create this plugin's part of the service."""
         from online.plugins.jobs.batch_queue import BatchQueue
 
         return BatchQueue(runtime)
@@ -51,6 +58,7 @@ class JobsPlugin(Plugin):
     def forget_in_files(
         self, workspace: "Workspace", user: "NameSearch", parts: "ContributedParts"
     ) -> "Mapping[str, object]":
+        """Delete what this plugin's files keep of an erased user."""
         from online.plugins.jobs.batch_queue import BatchQueue
         from online.plugins.jobs.erasing import forget_in_jobs
 

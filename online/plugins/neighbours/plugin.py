@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 
 class NeighboursPlugin(Plugin):
+    """The hooks of nearest neighbours."""
+
     name = "neighbours"
 
     def kinds(self) -> "Iterable[KindSpec]":

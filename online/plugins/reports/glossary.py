@@ -21,4 +21,5 @@ class ReportGlossary:
         return f"help-{self.count}", *GLOSSARIES[self.words.language][term]
 
     def entries(self) -> list[tuple[str, str]]:
+        """Return the terms that the report has used, with their explanations, sorted."""
         return sorted((GLOSSARIES[self.words.language][term] for term in self.used), key=lambda entry: entry[0].lower())

@@ -22,10 +22,12 @@ class ReportMaking(ServicePart):
         self.replays = ReplayJobs(runtime.settings, runtime.workspace)
 
     async def start(self) -> None:
+        """Delete what an interrupted replay left behind."""
         if self.runtime.is_primary:
             await asyncio.to_thread(self.replays.prune)
 
     async def prune(self, pruning: PruningRun) -> None:
+        """Delete old reports and replays."""
         if pruning.before is not None:
             await asyncio.to_thread(self._remove_older, pruning.before)
 
@@ -41,6 +43,7 @@ class ReportMaking(ServicePart):
         pruned.labels("replays").inc(len(replays))
 
     async def close(self) -> None:
+        """Stop the reports and replays in progress."""
         await self.reports.stop()
         await self.replays.stop()
 

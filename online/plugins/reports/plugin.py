@@ -20,19 +20,24 @@ if TYPE_CHECKING:
 
 
 class ReportsPlugin(Plugin):
+    """The hooks of reports."""
+
     name = "reports"
 
     def settings(self) -> "type[ReportSettings]":
+        """Return the class of this plugin's settings."""
         from online.plugins.reports.settings import ReportSettings
 
         return ReportSettings
 
     def routers(self) -> "Iterable[Router]":
+        """Return this plugin's routes."""
         from online.plugins.reports import replay_routes, report_routes
 
         return report_routes.router, replay_routes.router
 
     def commands(self, app: "Typer") -> None:
+        """Add this plugin's commands."""
         from online.cli.groups import log_app
         from online.plugins.reports.command import recognise_columns, replay_upload, report
 
@@ -41,11 +46,13 @@ class ReportsPlugin(Plugin):
         log_app.command("columns", hidden=True)(recognise_columns)
 
     def service_part(self, runtime: "Runtime") -> "ReportMaking":
+        """Create this plugin's part of the service."""
         from online.plugins.reports.making import ReportMaking
 
         return ReportMaking(runtime)
 
     def replay_page(self) -> "WritePage":
+        """Return the function that writes the page of a replay."""
         from online.plugins.reports.report_page import write_replay_page
 
         return write_replay_page
@@ -53,6 +60,7 @@ class ReportsPlugin(Plugin):
     def forget_in_files(
         self, workspace: "Workspace", user: "NameSearch", parts: "ContributedParts"
     ) -> "Mapping[str, object]":
+        """Delete what this plugin's files keep of an erased user."""
         from online.plugins.reports.erasing import remove_uploads
 
         return {"uploads_removed": remove_uploads(workspace, user, parts)}
@@ -60,6 +68,7 @@ class ReportsPlugin(Plugin):
     def forget_versions(
         self, workspace: "Workspace", snapshots: "Snapshots", parts: "ContributedParts"
     ) -> "Mapping[str, object]":
+        """Delete what this plugin keeps of versions that are gone."""
         from online.plugins.reports.erasing import remove_reports
 
         return {"reports_removed": remove_reports(workspace, snapshots.model, parts)}

@@ -95,6 +95,7 @@ async def get_report_state(model: ModelDep, runtime: RuntimeDep, language: Langu
 
 
 async def describe_state(model: ModelRuntime, runtime: Runtime, language: Language, status: int) -> Response:
+    """Answer with the state of a model's report."""
     head = await asyncio.to_thread(model.stream.head)
     state = await asyncio.to_thread(runtime.parts.find(ReportMaking).reports.state, model.spec.name, head, language)
     return json_response(state.model_dump(), status, {**live_headers(model), **VARY})

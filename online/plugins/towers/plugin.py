@@ -10,10 +10,13 @@ if TYPE_CHECKING:
 
 
 class TowersPlugin(Plugin):
+    """The hooks of towers."""
+
     name = "towers"
     uses = ("export",)  # whose graph of a tower is here
 
     def kinds(self) -> "Iterable[KindSpec]":
+        """Return this plugin's kinds of models."""
         from online.plugins.towers.kinds import KINDS
 
         return KINDS

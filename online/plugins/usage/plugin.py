@@ -10,9 +10,12 @@ if TYPE_CHECKING:
 
 
 class UsagePlugin(Plugin):
+    """The hooks of usage."""
+
     name = "usage"
 
     def routers(self) -> "Iterable[Router]":
+        """Return this plugin's routes."""
         from online.plugins.usage.routes import router
 
         return (router,)

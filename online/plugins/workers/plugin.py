@@ -14,6 +14,7 @@ class WorkersPlugin(Plugin):
     requires = ("towers",)
 
     def settings(self) -> "type[WorkerSettings]":
+        """Return the class of this plugin's settings."""
         from online.plugins.workers.settings import WorkerSettings
 
         return WorkerSettings

@@ -13,6 +13,7 @@ class BoardWorkers(WorkerSupport):
     """Workers that join the board of a learner process."""
 
     def check(self, settings: Settings) -> None:
+        """Raise BadExample for an example that this kind cannot learn."""
         if settings.part(WorkerSettings).learn_address is not None:
             from online.plugins.workers.hosting import check_key
 
