@@ -15,8 +15,6 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
-from online.schemas.json_values import JSONObject
-
 GROUP = "online.plugins"  # of entry points, each of which names a `Plugin`
 FOLDER = Path(__file__).parent / "plugins"
 
@@ -32,7 +30,7 @@ def list_plugins() -> tuple[Any, ...]:
     names = sorted(each.name for each in pkgutil.iter_modules([str(FOLDER)]) if each.ispkg)
     own = [import_module(f"online.plugins.{name}.plugin").PLUGIN for name in names]
     others = [point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)]
-    found: JSONObject = {}
+    found: dict[str, Any] = {}
     for plugin in (*own, *others):
         if plugin.name in found:
             raise ValueError(f"two plugins have the name {plugin.name!r}; uninstall one of them")
