@@ -35,7 +35,7 @@ class VersionLabel(Wire):
 
 
 class FreezeState(Wire):
-    """Why and since when nothing is learned."""
+    """The reason and the beginning of a freeze."""
 
     since: str
     reason: str
@@ -77,7 +77,7 @@ class ShadowAnswer(Wire):
 
 
 class RollbackRequest(NativeRequest):
-    """Which version to go back to."""
+    """The version to go back to."""
 
     version: str | int = Field("previous", description="A number or a version label.")
     freeze: bool = Field(
@@ -87,20 +87,20 @@ class RollbackRequest(NativeRequest):
 
 
 class LabelRequest(NativeRequest):
-    """Which version a label names."""
+    """The version that a label names."""
 
     version: str | int = Field(description="A number or another version label.")
     percent: float = Field(0, ge=0, le=100, description="Of the canary: its share of the traffic.")
 
 
 class FreezeRequest(NativeRequest):
-    """Why learning is to stop."""
+    """The reason of a freeze."""
 
     reason: str = Field("", max_length=500)
 
 
 class QuarantineDetails(Wire):
-    """The feedback that the rollback guard set apart, from one offset to another, until an operator decides about it."""
+    """The feedback that the rollback guard quarantined, from one offset to another, until an operator decides about it."""
 
     offset: int = Field(description="Of the feedback that raised the alarm.")
     since: int
@@ -121,7 +121,7 @@ class QuarantinesAnswer(Wire):
 
 
 class EndQuarantine(NativeRequest):
-    """How a quarantine ends."""
+    """The end of a quarantine."""
 
     outcome: Literal["learned", "dropped"]
 

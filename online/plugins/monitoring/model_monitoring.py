@@ -1,4 +1,4 @@
-"""What is watched of one model: its prequential curve, its verdict, and what versions answer otherwise."""
+"""The monitoring of one model: its prequential curve, its verdict, and the comparison of its versions."""
 
 from online.models import spec_of
 from online.plugins.monitoring.curve import CurveKeeper

@@ -199,7 +199,7 @@ class ChangedAnswer(Wire):
 
 
 class VersionChangesAnswer(Wire):
-    """Which of the newest different questions a version answers otherwise than an earlier one."""
+    """The newest questions that a version answers differently from an earlier one."""
 
     version: str
     since: str
