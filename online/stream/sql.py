@@ -45,7 +45,7 @@ class SqlStream:
         return offset
 
     def read(self, after: int, count: int, block_ms: float = 0, digest: str = "") -> list[Event]:
-        """Raises LogReplaced also if there is no entry, and if the log is shorter than `after`."""
+        """Return entries after an offset. Raises LogReplaced also if there is no entry, and if the log is shorter than `after`."""
         until = time.monotonic() + block_ms / 1000
         while True:
             self._listener.clear()  # before the read: a wake-up for an entry that the read misses stays in the pipe

@@ -29,7 +29,7 @@ class VerifiedStream:
         return self.source.append(event)
 
     def read(self, after: int, count: int, block_ms: float = 0, digest: str = "") -> list[Event]:
-        """Raises LogReplaced if the source is not the log that was read.
+        """Return entries after an offset. Raises LogReplaced if the source is not the log that was read.
 
         What the copy does not have is looked for in the source: entries may have been deleted from the copy, or not be
         copied yet.
