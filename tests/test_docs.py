@@ -211,7 +211,11 @@ def test_the_page_about_ones_own_models_runs(tmp_path: Path) -> None:
     page = (DOCS / "how-to" / "write-a-model.md").read_text()
     for block in blocks("python", page):
         (tmp_path / block.partition("\n")[0].removeprefix("# ")).write_text(block)
-    assert {path.name for path in tmp_path.iterdir()} == {"shop_models.py", "nearest_mean.py"}
+    assert {path.name for path in tmp_path.iterdir()} == {"shop_models.py", "nearest_mean.py", "test_nearest_mean.py"}
+    variables = {**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"}
+    check = [sys.executable, "-m", "pytest", "-q", "test_nearest_mean.py"]
+    checked = subprocess.run(check, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
     mails = "".join(f"{n % 9},{'yes' if n % 2 else 'no'},{'spam' if n % 9 > 4 else 'ham'}\n" for n in range(200))
     (tmp_path / "mails.csv").write_text(f"links,known,spam\n{mails}")
     sales = "".join(f"{n % 7},{10 + 5 * (n % 7) + n % 3}\n" for n in range(200))
