@@ -194,7 +194,7 @@ class ChangedAnswer(Wire):
     after: GivenAnswer
     said: NewestFeedback | None
     better: bool | None = Field(
-        description="By what was said: true if it is right now, false if it was; null: unknown."
+        description="True if the new answer matches the latest feedback and the old one did not; false for the reverse; null if unknown."
     )
 
 

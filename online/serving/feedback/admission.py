@@ -98,8 +98,8 @@ def admit(
     teaches = is_teaching(connection, model, item)
     if teaches and not caller.may("teach") and not caller.is_reviewed:
         raise Forbidden(
-            f"feedback {place} teaches something new, which needs the scope 'teach'; the caller {caller.id!r} may rate "
-            "what it was answered, and choose among the replies and classes that there are"
+            f"feedback {place} teaches something new, which needs the scope 'teach'; the caller {caller.id!r} may "
+            "only rate its own answers and pick existing replies or classes"
         )
     subject = find_subject(connection, model, place, item, prediction)
     standing = influence.load_or_create_standing(connection, caller, holder_of(caller, item.user), at)

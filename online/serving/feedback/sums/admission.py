@@ -30,8 +30,8 @@ def admit_sums(
     stands = count_summed_examples(connection, influence.model.name, holder)
     if stands + example_count > most:
         raise QuotaExceeded(
-            f"the sums of {holder!r} that stand are of {stands:,} examples, and {example_count:,} more would be over "
-            f"{most:,} (max_merge_examples_per_user); retract earlier ones first",
+            f"{holder!r} has already contributed {stands:,} examples; {example_count:,} more would exceed "
+            f"max_merge_examples_per_user ({most:,}). Retract earlier sums first.",
             DAY_S,
         )
     return standing.number
