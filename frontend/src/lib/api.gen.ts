@@ -2117,7 +2117,7 @@ export interface components {
             said: components["schemas"]["NewestFeedback"] | null;
             /**
              * Better
-             * @description By what was said: true if it is right now, false if it was; null: unknown.
+             * @description True if the new answer matches the latest feedback and the old one did not; false for the reverse; null if unknown.
              */
             better: boolean | null;
         };

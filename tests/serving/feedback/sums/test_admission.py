@@ -66,7 +66,9 @@ def test_the_examples_of_one_caller_that_stand_are_limited(app: FastAPI, client:
     assert merge(client, key, 60, id="first").status_code == 202
     response = merge(client, key, 41, seed=1, id="second")
     assert response.status_code == 429
-    assert "has already contributed 60 examples" in error_of(response) and "max_merge_examples_per_user" in error_of(response)
+    assert "has already contributed 60 examples" in error_of(response) and "max_merge_examples_per_user" in error_of(
+        response
+    )
     assert client.get(f"{ROOT}/feedback/second", headers=bearer(key)).status_code == 404
     assert client.delete(f"{ROOT}/feedback/first", headers=bearer(key)).status_code == 202
     assert merge(client, key, 41, seed=1, id="second").status_code == 202
