@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from online.models import Example, create
-from tests.tools.shape import count_imports, list_circles
+from tests.tools.shape import count_imports, list_circles, parse
 
 PACKAGE = Path(__file__).parent.parent / "online"
 LAYERS = [
@@ -45,7 +45,7 @@ def package_of(path: Path) -> str:
 
 def imports_of(path: Path) -> Iterator[tuple[str, int]]:
     """Yield (dotted name, line) for every import of this project in a module, at any level of nesting."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parse(path)[1]):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno} imports relatively"
             if (node.module or "").split(".")[0] == "online":

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.tools.shape import parse
+
 ROOT = Path(__file__).parent.parent / "online"
 QUESTION = re.compile(r"(What|How|Which|Who|Whose|Whether|Where|When|Why)\b")
 NOUN_PHRASE = re.compile(r"(The|A|An|All|Each|Every|One|None|Its|Those|Of|Raises)\b")
@@ -22,8 +24,7 @@ def list_modules() -> Iterator[tuple[str, str, ast.Module]]:
     """The name, text and tree of each module; generated code and migrations are left out."""
     for path in sorted(ROOT.rglob("*.py")):
         if not path.stem.endswith(("_pb2", "_pb2_grpc")) and "migrations" not in path.parts:
-            text = path.read_text()
-            yield str(path.relative_to(ROOT)), text, ast.parse(text)
+            yield str(path.relative_to(ROOT)), *parse(path)
 
 
 def is_route_or_property(function: Function) -> bool:

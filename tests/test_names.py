@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.tools.shape import parse
+
 ROOT = Path(__file__).parent.parent / "online"
 RIDDLES = frozenset(
     [
@@ -69,7 +71,7 @@ def list_classes() -> Iterator[tuple[str, str]]:
     """The name of each class with its module; generated code is left out."""
     for path in sorted(ROOT.rglob("*.py")):
         if not path.stem.endswith(("_pb2", "_pb2_grpc")):
-            for node in ast.walk(ast.parse(path.read_text())):
+            for node in ast.walk(parse(path)[1]):
                 if isinstance(node, ast.ClassDef):
                     yield node.name.lstrip("_"), f"{'_' * node.name.startswith('_')}{path.relative_to(ROOT)}"
 

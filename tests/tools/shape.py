@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 ROOTS = (
@@ -131,7 +132,7 @@ def main() -> None:
 def measure(folder: Path) -> Shape:
     shape = Shape(folder)
     modules = read_modules(folder / "online")
-    imports = {path: list_imports(tree, modules) for path, (tree, _) in modules.items()}
+    imports = read_imports(folder / "online")
     count_lines(shape, modules)
     for root in ROOTS:
         if (path := folder / "online" / root) in modules:
@@ -148,11 +149,26 @@ def measure(folder: Path) -> Shape:
     return shape
 
 
+@cache
+def parse(path: Path) -> tuple[str, ast.Module]:
+    """Return the text and the tree of a module, which many tests of the code base walk."""
+    text = path.read_text()
+    return text, ast.parse(text)
+
+
+@cache
 def read_modules(package: Path) -> dict[Path, tuple[ast.Module, int]]:
     """Each module's tree and its number of lines, without what is generated."""
     paths = (path for path in package.rglob("*.py") if "static" not in path.parts and not path.name.endswith(GENERATED))
-    texts = {path: path.read_text() for path in sorted(paths)}
-    return {path: (ast.parse(text), text.count("\n")) for path, text in texts.items()}
+    parsed = {path: parse(path) for path in sorted(paths)}
+    return {path: (tree, text.count("\n")) for path, (text, tree) in parsed.items()}
+
+
+@cache
+def read_imports(package: Path) -> dict[Path, set[Path]]:
+    """The modules of ours that each module imports, also inside functions and for type checkers."""
+    modules = read_modules(package)
+    return {path: list_imports(tree, package.parent, modules) for path, (tree, _) in modules.items()}
 
 
 def count_lines(shape: Shape, modules: Mapping[Path, tuple[ast.Module, int]]) -> None:
@@ -174,11 +190,8 @@ def count_tracked(folder: Path, name: str) -> int:
     return sum(path.read_text().count("\n") for path in paths if path.is_file())
 
 
-def list_imports(tree: ast.Module, modules: Mapping[Path, object]) -> set[Path]:
-    """The modules of ours that a module imports, also inside functions and for type checkers."""
-    package = next(iter(modules)).parents[0]
-    while package.name != "online":
-        package = package.parent
+def list_imports(tree: ast.Module, parent: Path, modules: Mapping[Path, object]) -> set[Path]:
+    """The modules of ours that a tree imports. parent: of the package."""
     found = set()
     for node in ast.walk(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -186,32 +199,25 @@ def list_imports(tree: ast.Module, modules: Mapping[Path, object]) -> set[Path]:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         for name in names:
             if name.split(".")[0] == "online":
-                found |= {path for path in places(package.parent, name) if path in modules}
-    return found
+                base = parent.joinpath(*name.split("."))
+                # of a module, of a package, or of the module or the package that has the name
+                places = (f"{base}.py", base / "__init__.py", f"{base.parent}.py", base.parent / "__init__.py")
+                found.update([path for path in map(Path, map(str, places)) if exists(path)][:1])
+    return found & modules.keys()
 
 
-def places(parent: Path, name: str) -> Iterator[Path]:
-    """The file of a dotted name: of a module, of a package, or of the module that has the name."""
-    base = parent.joinpath(*name.split("."))
-    if (path := base.with_suffix(".py")).exists():
-        yield path
-    elif base.is_dir():
-        yield base / "__init__.py"
-    elif (path := base.parent.with_suffix(".py")).exists():
-        yield path
-    else:
-        yield base.parent / "__init__.py"
+@cache
+def exists(path: Path) -> bool:
+    return path.exists()
 
 
 def count_imports(package: Path) -> dict[Path, int]:
     """How many modules of ours each module imports."""
-    modules = read_modules(package)
-    return {path: len(list_imports(tree, modules)) for path, (tree, _) in modules.items()}
+    return {path: len(targets) for path, targets in read_imports(package).items()}
 
 
 def list_circles(package: Path) -> list[list[Path]]:
-    modules = read_modules(package)
-    return find_circles({path: list_imports(tree, modules) for path, (tree, _) in modules.items()})
+    return find_circles(read_imports(package))
 
 
 def largest_imports(folder: Path, imports: Mapping[Path, set[Path]]) -> str:

@@ -99,7 +99,8 @@ def expected(events: list[Event]) -> str:
 
 
 def test_a_learner_starts_workers_and_ends_them(workspace: Workspace, expected: str) -> None:
-    with running(workspace.state.parent, *LEARN, "--workers", "2") as learner:
+    command = (sys.executable, *LEARN[1:])  # not through the preloader, whose children they would be
+    with running(workspace.state.parent, *command, "--workers", "2") as learner:
         assert wait_until_learned(workspace) == expected
         until(lambda: len(list_descendants(learner.pid)) >= 2, what="two workers")  # it waits for none to learn
         children = list_descendants(learner.pid)

@@ -110,7 +110,7 @@ def test_a_model_that_takes_no_sums_says_why(client: TestClient) -> None:
     assert "takes no sums: a model of the kind 'knn' keeps no sums" in error_of(response)
 
 
-def test_sums_of_a_holder_that_is_set_apart_are_refused_and_those_that_stood_are_retracted(
+def test_sums_of_a_quarantined_holder_are_refused_and_those_that_stood_are_retracted(
     app: FastAPI, client: TestClient
 ) -> None:
     key, admin = new_key(app, "feedback", "teach", name="odd device"), {"X-Admin-Key": ADMIN_KEY}
@@ -120,7 +120,7 @@ def test_sums_of_a_holder_that_is_set_apart_are_refused_and_those_that_stood_are
     assert client.get(f"{ROOT}/feedback/odd", headers=bearer(key)).json()["status"] == "retracted"
     assert client.get(f"{ROOT}/held", headers=admin).json()["held"] == []
     response = merge(client, key, seed=1)
-    assert response.status_code == 403 and "set apart" in error_of(response)
+    assert response.status_code == 403 and "is quarantined" in error_of(response)
 
 
 def foreign_tensor(file: bytes) -> bytes:
