@@ -119,11 +119,11 @@ class Plugin:
         return ()
 
     def worker_support(self) -> "WorkerSupport | None":
-        """Other processes that learn with a learner, on this machine or others; one plugin has them."""
+        """Return how other processes learn with a learner, on this machine or others; one plugin has them."""
         return None
 
     def replay_page(self) -> "WritePage | None":
-        """Writes the results of a replay as a page, for `online replay --report`; one plugin has one."""
+        """Return a function that writes the results of a replay as a page, for `online replay --report`; one plugin has one."""
         return None
 
     def pages(self) -> "Iterable[Page]":

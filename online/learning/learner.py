@@ -218,9 +218,7 @@ class Learner:
         self.silent_until = 0  # nothing is published before this offset is learned
         self.training = self._create_training()
         self.relearning: RelearningRun | None = None
-        self.covers_until = (
-            0  # `relearn` events up to this offset need no action: the state already excludes erased events
-        )
+        self.covers_until = 0  # `relearn` events until here need no action: the state excludes erased events
 
     def run(self, stop: threading.Event) -> None:
         """Resume, then read, learn and publish until `stop` is set or the options change; leave the last state durable.

@@ -78,8 +78,8 @@ def remove_set_aside(erasure: ModelErasure) -> bool:
         erasure.save("set_aside", set_aside_removed=len(erasure.snapshots.aside.versions()))
         return True
     erasure.snapshots.aside.delete()
-    forget_files(erasure)
-    erasure.save(DONE)
+    found = forget_files(erasure) if erasure.counts["set_aside_removed"] else {}
+    erasure.save(DONE, **{name: value for name, value in found.items() if name not in erasure.counts})
     return True
 
 
