@@ -23,7 +23,7 @@ from online.errors import BadInput, Conflict, Forbidden, NotFound, OnlineError, 
 from online.models import Answer, Encoder, input_options
 from online.plugins.jobs.batch_files import Check
 from online.plugins.jobs.batch_job import BatchJob, JobCounts, JobSpec, pin_version, unpin_version
-from online.plugins.jobs.batch_records import MAX_ENDED, JobRecords
+from online.plugins.jobs.batch_records import MAX_ENDED, JobRecords, find_job_folder
 from online.plugins.jobs.batch_rows import RowBatch
 from online.plugins.jobs.metrics import JobMetrics
 from online.plugins.jobs.row_process import ProcessReader
@@ -102,7 +102,7 @@ class BatchQueue(ServicePart):
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime, self.settings = runtime, runtime.settings
-        self.folder, self.metrics = runtime.workspace.state / "jobs", runtime.metrics.parts.find(JobMetrics)
+        self.folder, self.metrics = find_job_folder(runtime.workspace), runtime.metrics.parts.find(JobMetrics)
         self.predictors = {name: model.predictor for name, model in runtime.models.items()}
         self.records = JobRecords(self.folder)
         self.running: dict[str, RunningJob] = {}

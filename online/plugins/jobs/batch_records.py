@@ -6,9 +6,15 @@ from pathlib import Path
 from online.errors import NotFound
 from online.plugins.jobs.batch_files import replace_durably, reporting_disk_errors
 from online.plugins.jobs.schemas import JobStatus
+from online.state.workspace import Workspace
 
 MAX_ENDED = 100  # newest ended jobs whose records are kept
 ID = re.compile("[0-9a-f]{32}")
+
+
+def find_job_folder(workspace: Workspace) -> Path:
+    """Return the folder of the records."""
+    return workspace.state / "jobs"
 
 
 class JobRecords:

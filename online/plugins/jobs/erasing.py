@@ -10,7 +10,7 @@ from pathlib import Path
 
 from online.errors import OnlineError
 from online.plugins.jobs.batch_queue import resolve_path
-from online.plugins.jobs.batch_records import JobRecords
+from online.plugins.jobs.batch_records import JobRecords, find_job_folder
 from online.plugins.jobs.schemas import JobStatus
 from online.serving.erasure.files import FileInUse, NameSearch
 from online.settings import Settings
@@ -19,7 +19,7 @@ from online.state.workspace import Workspace
 
 def forget_in_jobs(workspace: Workspace, user: NameSearch, is_running: Callable[[str], bool]) -> dict[str, list[str]]:
     """Return ids of jobs by what was found. is_running: of a job. Raises FileInUse."""
-    records = JobRecords(workspace.state / "jobs")
+    records = JobRecords(find_job_folder(workspace))
     found: dict[str, list[str]] = {
         "job_records_removed": [],
         "job_results_rewritten": [],

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from online.plugins.reports.replay_jobs import ReplayJobs
-from online.plugins.reports.report_jobs import ReportJobs
+from online.plugins.reports.report_jobs import ReportJobs, find_reports
 from online.serving.parts import PruningRun, ServicePart
 from online.serving.runtime import Runtime
 
@@ -32,7 +32,7 @@ class ReportMaking(ServicePart):
             await asyncio.to_thread(self._remove_older, pruning.before)
 
     def _remove_older(self, before: str) -> None:
-        pages = [*(self.runtime.workspace.state / "reports").glob("*/[0-9]*.html")]
+        pages = [*find_reports(self.runtime.workspace).glob("*/[0-9]*.html")]
         reports = remove_files(pages, before)
         old = [each.id for each in self.replays.list_replays() if each.created_at < before]
         replays = [id for id in old if id not in self.replays.running]

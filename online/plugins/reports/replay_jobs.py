@@ -50,6 +50,11 @@ def make_file_name(name: str) -> str:
     return f"log-{uuid4().hex}{format}{compression}"  # unique, so that it can be removed from error messages
 
 
+def find_replays(workspace: Workspace) -> Path:
+    """Return the folder of uploaded logs and their reports."""
+    return workspace.state / "replays"
+
+
 @dataclass(slots=True)
 class RunningReplay:
     """A replay that waits or runs. cause: why its log was refused, for programs."""
@@ -71,7 +76,7 @@ class ReplayJobs:
     """Accepts, runs and deletes replays."""
 
     def __init__(self, settings: Settings, workspace: Workspace) -> None:
-        self.settings, self.folder = settings, workspace.state / "replays"
+        self.settings, self.folder = settings, find_replays(workspace)
         self.limits = settings.part(ReportSettings)
         self.running: dict[str, RunningReplay] = {}
         self._arriving = 0

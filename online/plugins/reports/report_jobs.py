@@ -29,6 +29,11 @@ FRESH_S = 60.0  # a report of a growing log is written again after this time at 
 REPORTS_KEPT = 5  # of each model, so that an address that was passed on still shows something
 
 
+def find_reports(workspace: Workspace) -> Path:
+    """Return the folder that has a folder of reports for each model."""
+    return workspace.state / "reports"
+
+
 class ReportJobs:
     """Makes reports and finds their pages. failed: why the last attempt failed, by model."""
 
@@ -154,9 +159,7 @@ class ReportJobs:
 
     def _pages(self, model: str) -> list[Path]:
         """Return the pages of a model in English, newest first."""
-        pages = (
-            page for page in (self.workspace.state / "reports" / model).glob("[0-9]*.html") if page.stem.isdecimal()
-        )
+        pages = (page for page in (find_reports(self.workspace) / model).glob("[0-9]*.html") if page.stem.isdecimal())
         return sorted(pages, key=lambda page: -int(page.stem))
 
 

@@ -174,7 +174,7 @@ def check_columns(connection: Connection, groups: Sequence[TableGroup], url: str
     try:
         for group in groups:
             for table in group.tables:
-                connection.exec_driver_sql(select_nothing(table, connection.dialect.name, connection.dialect))
+                connection.exec_driver_sql(select_nothing(table, connection.dialect))
     except SQLAlchemyError as error:
         raise SetupError(
             f"the store {without_password(url)} is damaged, or was not written by online: {first_line(error)}; "
@@ -182,10 +182,11 @@ def check_columns(connection: Connection, groups: Sequence[TableGroup], url: str
         ) from error
 
 
-def select_nothing(table: Table, name: str, dialect: Dialect) -> str:
+def select_nothing(table: Table, dialect: Dialect) -> str:
     """Return a query that names every column of a table. Compiling those of all tables would take longer than running them."""
-    if (found := NOTHING.get((table, name))) is None:
-        found = NOTHING[table, name] = str(select(table).where(false()).compile(dialect=dialect))
+    key = table, dialect.name
+    if (found := NOTHING.get(key)) is None:
+        found = NOTHING[key] = str(select(table).where(false()).compile(dialect=dialect))
     return found
 
 
