@@ -75,8 +75,12 @@ class Plugin:
         """Return tables of the store, with their migrations. A plugin with a table also overrides `forget_user`."""
         return ()
 
-    def forget_user(self, connection: "Connection", erased: "ErasedNames") -> None:
-        """Delete what the tables keep of an erased user, in the transaction of the erasure. A repetition changes nothing."""
+    def forget_user(self, connection: "Connection", erased: "ErasedNames") -> "Mapping[str, int]":
+        """Delete what the tables keep of an erased user, in a transaction of the erasure; return counts for its statement.
+
+        It is called when the user's feedback is retracted, and again when the log no longer has it. A repetition changes nothing.
+        """
+        return {}
 
     def forget_in_files(
         self, workspace: "Workspace", user: "NameSearch", parts: "ContributedParts"

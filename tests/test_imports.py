@@ -16,7 +16,7 @@ from tests.tools.shape import count_imports, list_circles, parse
 
 PACKAGE = Path(__file__).parent.parent / "online"
 LAYERS = [
-    {"errors", "schemas", "secure_aggregation", "installed", ""},
+    {"errors", "schemas", "installed", ""},
     {"settings"},  # above the schemas, whose names of scopes are types of settings
     {"models", "telemetry", "io", "journal"},
     {"store", "snapshots", "client"},
@@ -83,6 +83,7 @@ STILL_MORE = {  # modules that import more than they may, and how many: these nu
     "learning/learner.py": 25,
     "learning/process.py": 21,
     "models/classifier.py": 17,
+    "plugins/cohorts/cohorts.py": 19,
     "plugins/encoder_tuning/adoption.py": 22,
     "plugins/export/command.py": 16,
     "plugins/jobs/batch_queue.py": 21,
@@ -98,15 +99,14 @@ STILL_MORE = {  # modules that import more than they may, and how many: these nu
     "plugins/tensorflow/rpc.py": 18,
     "plugins/towers/tower.py": 17,
     "plugins/workers/team.py": 17,
-    "serving/building.py": 51,
-    "serving/feedback/cohorts/cohorts.py": 21,
+    "serving/building.py": 50,
     "serving/feedback/feedback.py": 20,
-    "serving/feedback/recording.py": 23,
+    "serving/feedback/recording.py": 22,
     "serving/inbox/deciding.py": 23,
-    "serving/model_runtime.py": 30,
+    "serving/model_runtime.py": 29,
     "serving/predictor.py": 21,
     "state/workspace.py": 23,
-    "store/database/schema.py": 31,
+    "store/database/schema.py": 30,
 }
 
 

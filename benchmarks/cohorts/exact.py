@@ -15,18 +15,24 @@ from numpy.typing import NDArray
 from benchmarks.cohorts.tasks import Rows, Task
 from online.models import Example, Options
 from online.models.classifier import Classifier
-from online.models.exchange.cohort_values import (
+from online.models.statistics.exact import ExactStatistics
+from online.plugins.cohorts.secure_aggregation.client import AggregationClient
+from online.plugins.cohorts.secure_aggregation.errors import AggregationFailed
+from online.plugins.cohorts.secure_aggregation.messages import (
+    AggregationGroup,
+    PublicKeys,
+    SealedShares,
+    Unmasking,
+    choose_threshold,
+)
+from online.plugins.cohorts.secure_aggregation.server import recover_sum, route_shares
+from online.plugins.cohorts.values import (
     SumLimits,
     check_limits,
     choose_layout,
     flatten_sums,
     unflatten_sums,
 )
-from online.models.statistics.exact import ExactStatistics
-from online.secure_aggregation.client import AggregationClient
-from online.secure_aggregation.errors import AggregationFailed
-from online.secure_aggregation.messages import AggregationGroup, PublicKeys, SealedShares, Unmasking, choose_threshold
-from online.secure_aggregation.server import recover_sum, route_shares
 
 GAPS = 3  # between the rounds, in which clients drop out: before sharing, before masking, before unmasking
 

@@ -17,7 +17,6 @@ from online.api.rest import (
     versions,
 )
 from online.api.rest.curating import inbox, review
-from online.api.rest.exchange import cohorts
 from online.api.routes import Router, RouteTable
 from online.installed import collect_all
 
@@ -36,7 +35,6 @@ MODULES = (
     review,
     devices,
     inbox,
-    cohorts,
     session,
     key_routes,
     holder_routes,

@@ -7,7 +7,6 @@ import os
 import time
 from asyncio.subprocess import Process
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 
 from online.errors import SetupError
@@ -28,7 +27,6 @@ from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
 from online.serving.event_feed import EventFeed, FeedEvent
 from online.serving.event_retention import EventRetention, ExpiringModel
-from online.serving.feedback.cohorts.cohorts import Cohorts
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.feedback_slots import FeedbackSlots
 from online.serving.feedback.outcomes import OutcomeMarker
@@ -237,7 +235,6 @@ class ModelBuilder:
             transactions=transactions,
             predictor=self._build_predictor(transactions),
             feedback=feedback,
-            cohorts=Cohorts(feedback, partial(datetime.now, UTC), os.urandom),
             holders=holders,
             caller_review=CallerReview(holders, live, partial(self._show_states, spec.name)),
             outcomes=outcomes,

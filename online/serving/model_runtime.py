@@ -18,7 +18,6 @@ from online.schemas.replies import NewReply
 from online.serving.callers.caller_review import CallerReview
 from online.serving.callers.holders import Holders
 from online.serving.event_feed import EventFeed
-from online.serving.feedback.cohorts.cohorts import Cohorts
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.feedback.quarantine_ending import end_quarantine
@@ -77,7 +76,6 @@ class ModelRuntime:
     transactions: Transactions
     predictor: Predictor
     feedback: Feedback
-    cohorts: Cohorts
     holders: Holders
     caller_review: CallerReview
     outcomes: OutcomeMarker

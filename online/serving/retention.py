@@ -1,6 +1,6 @@
 """Retention: deletes what is older, or more, than the settings keep, in small steps beside the service.
 
-    every PRUNE_EVERY_S: predictions without feedback, conversations, cohorts --small transactions--> store
+    every PRUNE_EVERY_S: predictions without feedback, conversations --small transactions--> store
                          contents of expired events (event_retention.py) -----small transactions--> store
                          damaged files of the journal ----------------------------------------------> state folder
                          what plugins keep: prune() of each part
@@ -27,7 +27,6 @@ from online.serving.event_retention import EventRetention
 from online.serving.parts import PruningRun, ServicePart
 from online.settings import Settings
 from online.state.workspace import Workspace
-from online.store.cohorts import prune_cohorts
 from online.store.deletion.retention import (
     ID_KINDS,
     DeletionStep,
@@ -43,7 +42,7 @@ from online.telemetry import Metrics, OutageLog, log_event
 log = logging.getLogger("online.retention")
 
 PRUNE_EVERY_S = 300.0
-STEP_ROWS, STEP_CONVERSATIONS, STEP_COHORTS = 500, 20, 1  # of one transaction, which takes milliseconds
+STEP_ROWS, STEP_CONVERSATIONS = 500, 20  # of one transaction, which takes milliseconds
 MAX_YIELD_S = 0.05  # the longest that a step waits for a moment without interactive requests
 
 
@@ -85,7 +84,6 @@ class RetentionJob:
             await asyncio.to_thread(self._prune_journal, before)
         for part in self.parts.list(ServicePart):
             await part.prune(PruningRun(at, before, self._write))
-        await self._prune_cohorts((self.clock() - timedelta(days=self.settings.cohort_retention_days)).isoformat())
         if self.settings.event_retention_days is not None:
             await self.events.prune(self._write)
         stored = await self._measure()
@@ -110,11 +108,6 @@ class RetentionJob:
         work = partial(prune_conversations, before=before, count=STEP_CONVERSATIONS)
         while deleted := await self._write(work):
             self.metrics.pruned.labels("conversations").inc(deleted)
-
-    async def _prune_cohorts(self, before: str) -> None:
-        work = partial(prune_cohorts, before=before, count=STEP_COHORTS)
-        while deleted := await self._write(work):
-            self.metrics.pruned.labels("cohorts").inc(deleted)
 
     async def _write(self, work: Callable[[Connection], Any]) -> Any:
         await asyncio.to_thread(self._wait_for_a_quiet_moment)

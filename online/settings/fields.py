@@ -177,23 +177,6 @@ class ServiceSettings(BaseSettings):
         description="Most examples in the sums of one user, or of a caller without one, that stand; more get status 429 until "
         "some are retracted. Curators have no limit.",
     )
-    min_cohort_members: int = Field(
-        20,
-        ge=2,
-        description="Fewest members of a cohort whose sums are added unseen; with fewer, the total would show too much.",
-    )
-    max_cohort_members: int = Field(
-        200,
-        ge=2,
-        le=1_000,
-        description="Most members of a cohort: each sends a share of its secrets to every other one.",
-    )
-    cohort_retention_days: float = Field(
-        7.0,
-        gt=0,
-        le=36_500,
-        description="Days for which a cohort is kept after its last deadline. What its members have sent is deleted as soon as it ends.",
-    )
     influence_window_hours: float = Field(
         24.0,
         gt=0,

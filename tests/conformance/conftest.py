@@ -40,16 +40,7 @@ def package(node: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the package of the learner and the scripts that replay a scenario."""
     folder = tmp_path_factory.mktemp("learner")
     build_package(node, "learner", folder / "package")
-    return add_scripts(folder, "replay.js", "replay_node.js")
-
-
-@pytest.fixture(scope="session")
-def aggregation_package(node: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the package of secure aggregation, that of the learner, and the scripts of members."""
-    folder = tmp_path_factory.mktemp("aggregation")
-    build_package(node, "secure-aggregation", folder / "package")
-    build_package(node, "learner", folder / "learner")
-    return add_scripts(folder, "aggregation.js", "member.js", "member_node.js")
+    return add_scripts(folder, HERE / "replay.js", HERE / "replay_node.js")
 
 
 def build_package(node: str, name: str, folder: Path) -> None:
@@ -60,9 +51,9 @@ def build_package(node: str, name: str, folder: Path) -> None:
     subprocess.run(command, cwd=FRONTEND, check=True, timeout=120)
 
 
-def add_scripts(folder: Path, *names: str) -> Path:
-    for name in names:
-        shutil.copy(HERE / name, folder)
+def add_scripts(folder: Path, *scripts: Path) -> Path:
+    for script in scripts:
+        shutil.copy(script, folder)
     (folder / "package.json").write_text('{"type": "module"}')
     return folder
 

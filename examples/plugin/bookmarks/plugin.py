@@ -1,6 +1,6 @@
 """What the plugin contributes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from online.plugin import Page, Plugin
@@ -33,10 +33,10 @@ class BookmarksPlugin(Plugin):
 
         return (BOOKMARK_TABLES,)
 
-    def forget_user(self, connection: "Connection", erased: "ErasedNames") -> None:
+    def forget_user(self, connection: "Connection", erased: "ErasedNames") -> "Mapping[str, int]":
         from bookmarks.tables import delete_bookmarks
 
-        delete_bookmarks(connection, erased.model, erased.words)
+        return {"bookmarks": delete_bookmarks(connection, erased.model, erased.words)}
 
     def routers(self) -> "Iterable[Router]":
         from bookmarks.routes import router

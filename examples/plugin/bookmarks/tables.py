@@ -31,5 +31,5 @@ def load_bookmarks(connection: Connection, model: str, user: str, most: int | No
     return list(connection.scalars(select(BOOKMARKS.c.prediction_id).where(*mine).limit(most)))
 
 
-def delete_bookmarks(connection: Connection, model: str, users: Sequence[str]) -> None:
-    connection.execute(delete(BOOKMARKS).where(BOOKMARKS.c.model == model, BOOKMARKS.c.user.in_(users)))
+def delete_bookmarks(connection: Connection, model: str, users: Sequence[str]) -> int:
+    return connection.execute(delete(BOOKMARKS).where(BOOKMARKS.c.model == model, BOOKMARKS.c.user.in_(users))).rowcount

@@ -1,6 +1,6 @@
 """Alerts: notices what a person should know of, and sends it to webhooks."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from online.plugin import Plugin
@@ -42,11 +42,12 @@ class AlertsPlugin(Plugin):
 
         return (ALERT_TABLES,)
 
-    def forget_user(self, connection: "Connection", erased: "ErasedNames") -> None:
+    def forget_user(self, connection: "Connection", erased: "ErasedNames") -> "Mapping[str, int]":
         """Delete what this plugin keeps of an erased user."""
         from online.plugins.alerts.deliveries import forget_alerts
 
         forget_alerts(connection, erased.model, erased.words)
+        return {}
 
     def routers(self) -> "Iterable[Router]":
         """Return this plugin's routes."""

@@ -3,7 +3,7 @@
     their feedback                    --retracted, then blanked
     feedback about their questions    --retracted; words of others stay
     their questions, conversations    --blanked, deleted
-    cohorts of which they are members --ended, so that what they sent is deleted
+    what plugins keep of them         --deleted; again in the step `void`, for what came meanwhile
 
 The learner is woken as soon as all of their feedback is retracted, and un-learns it while the rest is done.
 """
@@ -15,12 +15,11 @@ from sqlalchemy import Connection
 
 from online.serving.erasure.progress import FEEDBACK, ModelErasure, in_chunks
 from online.serving.erasure.statement import describe_state
-from online.serving.feedback.cohorts.membership import end_cohorts_of
 from online.serving.feedback.retraction import record_retractions
 from online.store.callers.held_feedback import delete_held_of, list_held_ids_of
 from online.store.callers.quotas import delete_quotas_of
 from online.store.callers.standing import delete_standing_of
-from online.store.erasure import jobs, words
+from online.store.erasure import jobs, log, words
 from online.store.inbox import forget_curator, forget_items
 
 RETRACTED, NOTED, BLANKED = 50, 1_000, 200  # rows of one transaction, for which others wait some milliseconds
@@ -95,13 +94,12 @@ def find_last_retraction(erasure: ModelErasure, connection: Connection) -> int:
 
 
 def delete_conversations(erasure: ModelErasure, connection: Connection) -> None:
-    """Delete the user's conversations, held feedback, inbox items and standing."""
+    """Delete the user's conversations, held feedback, inbox items and standing, and what plugins keep of them."""
     name, user = erasure.name, erasure.user
     forget_items(connection, name, list_held_ids_of(connection, name, user))
     forget_curator(connection, name, user)
     count, held = words.delete_conversations(connection, name, user), delete_held_of(connection, name, user)
-    ended = end_cohorts_of(connection, name, user)
     delete_quotas_of(connection, user)
     delete_standing_of(connection, name, user)
-    found = {"held": held, "cohorts": ended}
-    erasure.add_counts(connection, conversations=count, **{name: each for name, each in found.items() if each})
+    erasure.add_counts(connection, conversations=count, **({"held": held} if held else {}))
+    erasure.add_counts(connection, **log.forget_in_plugins(connection, log.ErasedNames(name, (), (user,))))

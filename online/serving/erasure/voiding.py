@@ -57,18 +57,18 @@ def void_feedback(erasure: ModelErasure, ids: Sequence[str], connection: Connect
 
 def forget_counts(erasure: ModelErasure, connection: Connection) -> None:
     """Forget counts that name the labels or the user."""
-    log.forget_labels(connection, erasure.name, [], [erasure.user])
+    counts = log.forget_labels(connection, erasure.name, [], [erasure.user])
     log.forget_counts(connection, erasure.name)
-    erasure.add_counts(connection, labels=0)
+    erasure.add_counts(connection, labels=0, **counts)
 
 
 def find_removed_labels(erasure: ModelErasure, labels: Sequence[str], connection: Connection) -> None:
     """Note labels that no event names any more."""
     unnamed = log.find_unnamed_labels(connection, erasure.name, labels)
-    log.forget_labels(connection, erasure.name, unnamed, unnamed)
+    counts = log.forget_labels(connection, erasure.name, unnamed, unnamed)
     jobs.add_items(connection, *erasure.key, REMOVED, unnamed)
     jobs.drop_items(connection, *erasure.key, LABEL, labels)
-    erasure.add_counts(connection, labels=len(unnamed))
+    erasure.add_counts(connection, labels=len(unnamed), **counts)
 
 
 def remove_labels(erasure: ModelErasure) -> None:

@@ -158,6 +158,17 @@ class Feedback:
         """Let the store do work on feedback, in this process or another one."""
         return await self.transactions.commit_elsewhere(lambda: self.store.perform(work))
 
+    async def submit_with(self, work: SubmitFeedback, alongside: Callable[[Connection], None]) -> list[Receipt]:
+        """Store all items or none, in one transaction of this process with other work, whose error undoes both."""
+
+        def record(connection: Connection) -> list[Receipt]:
+            receipts = self.recorder.submit(connection, work)
+            alongside(connection)
+            return receipts
+
+        receipts: list[Receipt] = await self.transactions.commit(record)
+        return receipts
+
     async def load_outcome(self, id: str, caller: Caller) -> FeedbackOutcome:
         """Return what became of one feedback. Raises NotFound, also for another caller's."""
         row, held, open_quarantine = await self.transactions.read(lambda connection: self._read_outcome(connection, id))

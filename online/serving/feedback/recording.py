@@ -37,7 +37,6 @@ from online.store.callers.held_feedback import (
     load_held,
     load_held_of,
 )
-from online.store.cohorts import finish_cohort
 from online.store.encoder_moves import check_encoder, hold_encoder
 from online.store.events import EventBatch, lock_log
 from online.store.feedback import FeedbackInForce, FeedbackRow, add_feedback, assign_slot, list_opinions, load_feedback
@@ -64,10 +63,8 @@ class FeedbackRecorder:
                 check_encoder(connection, self.name, encoder)
 
     def submit(self, connection: Connection, work: SubmitFeedback) -> list[Receipt]:
-        """Store all items or none. Raises Conflict for the total of a cohort that was ended meanwhile."""
+        """Store all items or none."""
         self.begin(connection, {*work.encoders})
-        if work.cohort and not finish_cohort(connection, self.name, work.cohort):
-            raise Conflict(f"the cohort {work.cohort} has ended without a total")
         receipts = SubmissionRecording(self, connection, work.items, work.caller, work.may_be_known).record()
         if work.slot is not None:
             assign_slot(connection, self.name, receipts[0].id, *work.slot)

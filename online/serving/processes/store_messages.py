@@ -55,7 +55,7 @@ class SubmitFeedback(msgspec.Struct, array_like=True, frozen=True, tag="submit")
     """Store all items or none.
 
     encoders: names of those that computed the features. slot: as in `Feedback.submit`. may_be_known: whether an id may be in
-    the store already; False where the service has just made all of them. cohort: the id of the cohort whose total the item is, which ends in the same transaction.
+    the store already; False where the service has just made all of them.
     """
 
     model: str
@@ -64,7 +64,6 @@ class SubmitFeedback(msgspec.Struct, array_like=True, frozen=True, tag="submit")
     encoders: list[str]
     slot: tuple[str, int] | None = None
     may_be_known: bool = True
-    cohort: str = ""
 
 
 class RetractFeedback(msgspec.Struct, array_like=True, frozen=True, tag="retract"):

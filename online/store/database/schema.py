@@ -25,7 +25,6 @@ from online.store.callers.held_feedback import HELD
 from online.store.callers.quotas import QUOTAS
 from online.store.callers.standing import STANDING
 from online.store.classes import CLASSES
-from online.store.cohorts import COHORT_TABLES
 from online.store.conversations.conversations import CONVERSATIONS
 from online.store.conversations.turns import TURNS
 from online.store.database.engine import create_engine_for, first_line, without_password
@@ -88,7 +87,7 @@ NOTHING: dict[tuple[Table, str], str] = {}  # the queries of `select_nothing`, b
 def list_groups() -> list[TableGroup]:
     """Return the tables of the core, of the features that are still in this package, and of every plugin."""
     core = TableGroup(CORE, CORE_TABLES, ("1",), MIGRATIONS / "core")
-    return [core, USAGE_TABLES, INBOX_TABLES, COHORT_TABLES, *collect_all("tables")]
+    return [core, USAGE_TABLES, INBOX_TABLES, *collect_all("tables")]
 
 
 def prepare_schema(url: str, reader: Engine, groups: Sequence[TableGroup] = ()) -> None:

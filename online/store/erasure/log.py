@@ -35,6 +35,11 @@ class ErasedNames:
     labels: Sequence[str]
     words: Sequence[str]
 
+    @property
+    def user(self) -> str | None:
+        """The user's name; None where the names are labels."""
+        return None if self.labels else next(iter(self.words), None)
+
 
 def void_events(connection: Connection, model: str, feedback: Sequence[str]) -> tuple[int, list[str]]:
     """Make the retracted events of feedback void; return how many, and the labels that they named."""
@@ -96,8 +101,11 @@ def find_unnamed_labels(connection: Connection, model: str, labels: Collection[s
     return sorted(unnamed - set(connection.scalars(expired)))
 
 
-def forget_labels(connection: Connection, model: str, labels: Sequence[str], words: Sequence[str]) -> None:
-    """Delete what the tables that are derived from the log say about labels. words: the labels and the user's name."""
+def forget_labels(connection: Connection, model: str, labels: Sequence[str], words: Sequence[str]) -> dict[str, object]:
+    """Delete what the tables that are derived from the log say about labels, and what plugins keep of them.
+
+    words: the labels, or the user's name. Returns the counts of the plugins for the statement.
+    """
     connection.execute(delete(CLASSES).where(CLASSES.c.model == model, CLASSES.c.id.in_(labels)))
     connection.execute(delete(DRIFT_ALARMS).where(DRIFT_ALARMS.c.model == model, DRIFT_ALARMS.c.label.in_(labels)))
     reasons = select(REJECTED_SNAPSHOTS.c.since, REJECTED_SNAPSHOTS.c.reason).where(REJECTED_SNAPSHOTS.c.model == model)
@@ -105,7 +113,12 @@ def forget_labels(connection: Connection, model: str, labels: Sequence[str], wor
     same = (REJECTED_SNAPSHOTS.c.model == model, REJECTED_SNAPSHOTS.c.since.in_(naming))
     connection.execute(delete(REJECTED_SNAPSHOTS).where(*same))
     forget_rated_answers(connection, model, labels)
-    collect("forget_user", connection, ErasedNames(model, labels, words))
+    return forget_in_plugins(connection, ErasedNames(model, labels, words))
+
+
+def forget_in_plugins(connection: Connection, erased: ErasedNames) -> dict[str, object]:
+    """Delete what the tables of plugins keep of an erased user; return their counts for the statement, by name."""
+    return {name: count for counts in collect("forget_user", connection, erased) for name, count in counts.items()}
 
 
 def forget_counts(connection: Connection, model: str) -> None:

@@ -6,7 +6,10 @@ file --checked by a model with the options of the live one--> one event of the l
 import asyncio
 import hashlib
 import json
+from collections.abc import Callable
 from functools import partial
+
+from sqlalchemy import Connection
 
 from online.errors import BadInput, TooLarge
 from online.models import BadExample, Example, create
@@ -27,12 +30,13 @@ async def submit_sums(
     user: str | None,
     caller: Caller,
     most: int | None = None,
-    cohort: str = "",
+    alongside: Callable[[Connection], None] | None = None,
 ) -> Receipt:
     """Store the sums of a device, to be learned as a whole.
 
     id: an idempotency key. user: on whose behalf, if the caller may act for others. most: examples; None: as many as the
-    settings allow at once. cohort: as in `SubmitFeedback`. Raises an OnlineError, which names its HTTP status.
+    settings allow at once. alongside: work in the same transaction, which this process then commits itself; if it raises,
+    nothing is stored. Raises an OnlineError, which names its HTTP status.
     """
     own_id, own_user = id or feedback.transactions.new_id(), caller.acts_for(user)
 
@@ -40,8 +44,9 @@ async def submit_sums(
         contribution = await asyncio.to_thread(check_file, data, feedback.spec, feedback.settings, config, most)
         item = prepare_sums(data, contribution, own_id, own_user, is_id_chosen=id is not None)
         encoders = [config.encoder_name]
-        work = SubmitFeedback(feedback.name, [item], caller, encoders, may_be_known=id is not None, cohort=cohort)
-        return (await feedback.perform(work))[0]
+        work = SubmitFeedback(feedback.name, [item], caller, encoders, may_be_known=id is not None)
+        stored = feedback.perform(work) if alongside is None else feedback.submit_with(work, alongside)
+        return (await stored)[0]
 
     receipt = await feedback.transactions.retry_on_encoder_change(submit)
     feedback.note_acknowledged([receipt])

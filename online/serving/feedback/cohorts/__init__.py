@@ -1,1 +1,0 @@
-"""Cohorts: secure aggregation over REST, whose sum becomes one contribution."""
