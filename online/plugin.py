@@ -14,7 +14,7 @@ called: commands and models start without FastAPI, SQLAlchemy and torch. The cor
 by its class: `settings.part(RoomSettings)`, `runtime.parts.find(Rooms)`, `model.parts.find(RoomOfModel)`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from online.learning.workers import WorkerSupport
     from online.models.kinds import KindSpec
     from online.serving.erasure.files import NameSearch
+    from online.serving.feedback.feedback_review import FeedbackReview
     from online.serving.model_runtime import ModelRuntime
     from online.serving.parts import ModelPart, ServicePart
     from online.serving.runtime import Runtime
@@ -82,6 +83,12 @@ class Plugin:
         """
         return {}
 
+    def forget_records(self, connection: "Connection", model: str, ids: "Sequence[str]") -> None:
+        """Delete what the tables keep of feedback and predictions, in the transaction that deletes or blanks these.
+
+        ids: of feedback, also of held feedback, and of predictions. A repetition changes nothing.
+        """
+
     def forget_in_files(
         self, workspace: "Workspace", user: "NameSearch", parts: "ContributedParts"
     ) -> "Mapping[str, object]":
@@ -121,6 +128,10 @@ class Plugin:
     def grpc_services(self, runtime: "Runtime") -> "Iterable[object]":
         """Return the gRPC services of the plugin, each a `Service` of the plugin `grpc`."""
         return ()
+
+    def feedback_review(self) -> "FeedbackReview | None":
+        """Return what notes the feedback of callers that are not trusted, in its transaction; one plugin has it."""
+        return None
 
     def worker_support(self) -> "WorkerSupport | None":
         """Return how other processes learn with a learner, on this machine or others; one plugin has them."""

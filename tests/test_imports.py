@@ -67,15 +67,15 @@ ROOTS = {
     "api/app.py",
     "api/core_routers.py",
     "cli/app.py",
+    "plugin.py",  # all hooks on one page, each with the types that it takes and returns
     "serving/building.py",
     "serving/runtime.py",
     "store/database/schema.py",
 }
 STILL_MORE = {  # modules that import more than they may, and how many: these numbers only fall
     "api/rest/conversations.py": 16,
-    "api/rest/curating/inbox.py": 19,
     "api/rest/feedback_links.py": 16,
-    "api/rest/replies.py": 26,
+    "api/rest/replies.py": 22,
     "api/rest/versions.py": 19,
     "cli/operating/load.py": 22,
     "cli/replay.py": 25,
@@ -87,6 +87,8 @@ STILL_MORE = {  # modules that import more than they may, and how many: these nu
     "plugins/encoder_tuning/adoption.py": 22,
     "plugins/export/command.py": 16,
     "plugins/jobs/batch_queue.py": 21,
+    "plugins/moderation/inbox/deciding.py": 23,
+    "plugins/moderation/inbox/routes.py": 19,
     "plugins/monitoring/health.py": 16,
     "plugins/monitoring/routes.py": 16,
     "plugins/off_policy/logged_decisions.py": 19,
@@ -99,14 +101,13 @@ STILL_MORE = {  # modules that import more than they may, and how many: these nu
     "plugins/tensorflow/rpc.py": 18,
     "plugins/towers/tower.py": 17,
     "plugins/workers/team.py": 17,
-    "serving/building.py": 50,
+    "serving/building.py": 49,
     "serving/feedback/feedback.py": 20,
     "serving/feedback/recording.py": 22,
-    "serving/inbox/deciding.py": 23,
-    "serving/model_runtime.py": 29,
+    "serving/model_runtime.py": 28,
     "serving/predictor.py": 21,
     "state/workspace.py": 23,
-    "store/database/schema.py": 30,
+    "store/database/schema.py": 29,
 }
 
 
@@ -148,7 +149,6 @@ SERVING_LAYERS = [
     {"feedback"},
     {"repertoire", "callers", "rating_counter", "event_retention"},
     {"retention"},
-    {"inbox"},
     {"model_runtime", "erasure"},
     {"runtime"},
     {"building"},

@@ -16,7 +16,7 @@ from online.api.rest import (
     replies,
     versions,
 )
-from online.api.rest.curating import inbox, review
+from online.api.rest.curating import review
 from online.api.routes import Router, RouteTable
 from online.installed import collect_all
 
@@ -34,7 +34,6 @@ MODULES = (
     health,
     review,
     devices,
-    inbox,
     session,
     key_routes,
     holder_routes,

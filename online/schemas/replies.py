@@ -1,4 +1,4 @@
-"""The repertoire of a ranker: replies, their example questions, files of them, unanswered questions."""
+"""The repertoire of a ranker: replies, their example questions, files of them."""
 
 from typing import Literal
 
@@ -165,31 +165,6 @@ class ImportAnswer(Wire):
     offset: int | None = Field(
         description="A version that has learned this offset has all changes; null: nothing was changed."
     )
-
-
-class UnansweredQuestion(Wire):
-    """A question that got no reply."""
-
-    text: str
-    predictions: list[str] = Field(description="The ids of the predictions, newest first.")
-    asked_at: str
-
-
-class UnansweredCluster(Wire):
-    """Questions of similar meaning."""
-
-    asked: int
-    questions: list[UnansweredQuestion]
-    inbox_group: str | None = Field(
-        description="The id of an open group of the inbox with a reply that somebody suggests for one of these questions."
-    )
-    suggestions: int = Field(description="How many items of that group suggest a reply.")
-
-
-class UnansweredAnswer(Wire):
-    """Unanswered questions by meaning."""
-
-    clusters: list[UnansweredCluster]
 
 
 class RepliesAnswer(Wire):

@@ -31,7 +31,6 @@ from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.feedback_slots import FeedbackSlots
 from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.feedback.work import create_work
-from online.serving.inbox.deciding import Inbox
 from online.serving.live import LiveModel
 from online.serving.model_runtime import ModelRuntime
 from online.serving.monitoring.live_monitor import LiveMonitor
@@ -239,7 +238,6 @@ class ModelBuilder:
             caller_review=CallerReview(holders, live, partial(self._show_states, spec.name)),
             outcomes=outcomes,
             repertoire=Repertoire(transactions, settings.max_text_chars),
-            inbox=Inbox(feedback),
             relay=relay,
             feed=feed,
             ratings=RatingCounter(spec.name, workspace.store),

@@ -21,7 +21,6 @@ from online.serving.event_feed import EventFeed
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.feedback.quarantine_ending import end_quarantine
-from online.serving.inbox.deciding import Inbox
 from online.serving.live import LiveModel, describe_set_aside
 from online.serving.monitoring.arrivals import ArrivalNotifier
 from online.serving.monitoring.standstill import StandstillWatch
@@ -80,7 +79,6 @@ class ModelRuntime:
     caller_review: CallerReview
     outcomes: OutcomeMarker
     repertoire: Repertoire
-    inbox: Inbox
     relay: StreamRelay | None
     feed: EventFeed
     ratings: RatingCounter

@@ -4,7 +4,7 @@ build: Plugin.service_part(runtime), Plugin.model_part(model, runtime)
 start: background() of each    log replaced: forget_log()    stop: close()
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -45,6 +45,10 @@ class ServicePart:
 
 class ModelPart(ServicePart):
     """The part of a served model that a plugin contributes."""
+
+    async def find_open_questions(self) -> Mapping[str, str]:
+        """Return question, folded -> the id of the group of the inbox in which it waits for a curator."""
+        return {}
 
     def forget_log(self) -> None:
         """Drop what is in memory of a log that is no longer there, or of a user who was erased. Called in a thread."""

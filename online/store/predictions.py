@@ -83,18 +83,3 @@ def load_newest(connection: Connection, model: str, count: int) -> list[dict[str
         newest = query.where(PREDICTIONS.c.model == model, is_kept()).order_by(PREDICTIONS.c.id.desc()).limit(count)
         rows += [restore_features(row) for row in connection.execute(newest).mappings()]
     return sorted(rows, key=lambda row: (row["created_at"], row["id"]), reverse=True)[:count]
-
-
-def load_unanswered(connection: Connection, model: str, newest: int) -> list[dict[str, Any]]:
-    """Return the abstentions among the `newest` predictions, newest first: id, input, features, user, created_at.
-
-    There is no index by time. New ids sort after older ones of the same kind, so each of the two kinds, ids that begin
-    with a digit and ids with a prefix, is read from its end.
-    """
-    rows: list[dict[str, Any]] = []
-    for of_kind in (PREDICTIONS.c.id < ":", PREDICTIONS.c.id >= ":"):
-        recent = select(PREDICTIONS).where(of_kind).order_by(PREDICTIONS.c.id.desc()).limit(newest).subquery()
-        query = select(recent.c.id, recent.c.input, recent.c.features, recent.c.user, recent.c.created_at)
-        unanswered = (recent.c.model == model, recent.c.choice.is_(None), recent.c.input != NO_TEXT)
-        rows += [restore_features(row) for row in connection.execute(query.where(*unanswered)).mappings()]
-    return sorted(rows, key=lambda row: (row["created_at"], row["id"]), reverse=True)

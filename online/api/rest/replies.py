@@ -1,6 +1,5 @@
-"""The repertoire of a ranker: its replies and their example questions, files of them, and unanswered questions."""
+"""The repertoire of a ranker: its replies and their example questions, and files of them."""
 
-import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -29,24 +28,13 @@ from online.schemas.replies import (
     ReplyDetails,
     ReplyLine,
     ReplyState,
-    UnansweredAnswer,
 )
-from online.serving.inbox.additions import record_addition
-from online.serving.inbox.groups import ItemGroup, find_suggestions
+from online.serving.event_feed import FeedEvent
 from online.serving.model_runtime import ModelRuntime
 from online.serving.repertoire.admission import admit_changes
 from online.serving.repertoire.importing import FileFormat, Format, PlannedLine, write_file
-from online.serving.repertoire.repertoire import Admit, Note
-from online.serving.repertoire.unanswered import (
-    Cluster,
-    cluster_questions,
-    collect_questions,
-    leave_out_dismissed,
-    select_unanswered,
-)
+from online.serving.repertoire.repertoire import Admit, Note, RecordedChange
 from online.serving.runtime import Runtime
-from online.store.inbox import load_dismissals
-from online.store.predictions import load_unanswered
 from online.store.repertoire import listing as store
 from online.store.repertoire.examples import load_examples
 from online.store.repertoire.listing import Key, ListedReply, ReplyQuery, Show, Sort
@@ -55,7 +43,6 @@ from online.store.usage.answer_ratings import load_answer_ratings
 
 MAX_LISTED = 1_000  # replies of one page
 MAX_FEEDBACK = 50  # of one reply, the newest
-MAX_PREDICTIONS = 20_000  # the newest, which are searched for unanswered ones
 XLSX_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 FILE_SCHEMAS = {"text/plain": {"type": "string"}, XLSX_TYPE: {"type": "string", "format": "binary"}}
 FILE_BODY = {
@@ -164,7 +151,7 @@ async def add_reply(request: Request, model: ModelDep, runtime: RuntimeDep, call
     check_text(reply.text, runtime.settings.max_text_chars)
     admit, note = build_admit(model, runtime, caller), build_note(model, caller)
     row = (await model.repertoire.add([reply], admit=admit, note=note))[0]
-    model.inbox.notify()
+    model.feed.send(FeedEvent("inbox", {}, scope="curate"))
     await record_action(request, "add_reply", model.spec.name, name_offset(row.offset), examples=len(reply.examples))
     return json_response(describe_reply(row), 202, live_headers(model))
 
@@ -269,7 +256,7 @@ async def import_replies(
     else:
         admit, note = build_admit(model, runtime, caller), build_note(model, caller)
         planned, offset = await repertoire.import_lines(file.lines, skip_bad, admit, note)
-        model.inbox.notify()
+        model.feed.send(FeedEvent("inbox", {}, scope="curate"))
         await record_action(request, "import_replies", model.spec.name, name_offset(offset), lines=len(planned))
     bad = sum(each.error is not None for each in planned)
     shared = sum(len(each.shared) for each in planned)
@@ -289,45 +276,22 @@ def describe_line(planned: PlannedLine) -> dict[str, object]:
     return {**fields, "examples": examples, "shared": shared, "error": error, "problem": problem}
 
 
-@router.get("/v1/models/{model}/unanswered", "curate", response_model=UnansweredAnswer)
-async def list_unanswered(model: ModelDep) -> Response:
-    """Recent questions that still get no reply, grouped by meaning.
-
-    A correction of the predictions of a group answers all its questions.
-    """
-    check_ranker(model)
-    name, served = model.spec.name, model.live.current
-    await model.transactions.copy_journal()
-    rows, dismissed = await model.read(
-        lambda connection: (load_unanswered(connection, name, MAX_PREDICTIONS), load_dismissals(connection, name))
-    )
-    clusters = await asyncio.to_thread(
-        lambda: cluster_questions(select_unanswered(collect_questions(rows), served.model))
-    )
-    shown = leave_out_dismissed(clusters, rows, dismissed)
-    groups = await model.inbox.reader.load_groups()
-    content = {"clusters": [describe_cluster(each, groups) for each in shown]}
-    return json_response(content, headers=live_headers(model))
-
-
-def describe_cluster(cluster: Cluster, groups: Sequence[ItemGroup]) -> dict[str, object]:
-    """groups: the open ones of the inbox."""
-    questions = [
-        {"text": each.text, "predictions": each.predictions, "asked_at": each.asked_at} for each in cluster.questions
-    ]
-    group, suggestions = find_suggestions(groups, [each.text for each in cluster.questions])
-    return {"asked": cluster.count, "questions": questions, "inbox_group": group, "suggestions": suggestions}
-
-
 def build_admit(model: ModelRuntime, runtime: Runtime, caller: Caller) -> Admit:
     """Return the function that admits the changes of an import within the caller's quotas."""
     return partial(admit_changes, model=model.spec.name, caller=caller, settings=runtime.settings)
 
 
 def build_note(model: ModelRuntime, caller: Caller) -> Note:
-    """Return what lets curators see what a caller has added."""
-    id = model.transactions.new_id()
-    return partial(record_addition, model=model.spec.name, caller=caller, id=id)
+    """Return what lets the review of feedback note what a caller has added."""
+    id, review = model.transactions.new_id(), model.feedback.recorder.review
+
+    def note(connection: Connection, changes: Sequence[RecordedChange]) -> None:
+        replies = [change.id for change, _ in changes if change.new]
+        examples = [event.id for _, events in changes for event in events if event.kind == "label"]
+        if not caller.is_trusted and (replies or examples):
+            review.note_added(connection, model.spec.name, caller, id, replies, examples)
+
+    return note
 
 
 def check_ranker(model: ModelRuntime) -> None:

@@ -27,8 +27,8 @@ from online.plugins.usage.top_questions import (
     describe_group,
     group_by_meaning,
 )
-from online.serving.inbox.groups import index_questions
 from online.serving.model_runtime import ModelRuntime
+from online.serving.parts import ModelPart
 from online.store.repertoire.replies import load_replies
 
 router = Router()
@@ -111,7 +111,9 @@ async def group(model: ModelRuntime, texts: list[AskedText], limit: int) -> list
 
     features, replies = await model.read(load)
     groups = await asyncio.to_thread(group_by_meaning, texts, features)
-    open_groups = index_questions(await model.inbox.reader.load_groups()) if replies else {}
+    open_groups = dict[str, str]()
+    for part in model.parts.list(ModelPart) if replies else ():
+        open_groups.update(await part.find_open_questions())
     return [describe_group(each, replies, open_groups) for each in groups[:limit]]
 
 

@@ -17,7 +17,7 @@ from online.models.encoders.follow_ups import read_text
 from online.models.encoders.text import TEXT_WIDTH
 from online.plugins.usage.questions import AskedQuestion
 from online.plugins.usage.schemas import TopQuestion
-from online.serving.repertoire.unanswered import RepeatedQuestion, cluster_questions
+from online.serving.repertoire.question_clusters import RepeatedQuestion, cluster_questions
 from online.store.database.values import fold_text
 
 MAX_PREDICTIONS = 20_000  # the newest of each kind of id, which are searched

@@ -13,6 +13,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
+from online.installed import collect
 from online.serving.erasure.progress import FEEDBACK, ModelErasure, in_chunks
 from online.serving.erasure.statement import describe_state
 from online.serving.feedback.retraction import record_retractions
@@ -20,7 +21,6 @@ from online.store.callers.held_feedback import delete_held_of, list_held_ids_of
 from online.store.callers.quotas import delete_quotas_of
 from online.store.callers.standing import delete_standing_of
 from online.store.erasure import jobs, log, words
-from online.store.inbox import forget_curator, forget_items
 
 RETRACTED, NOTED, BLANKED = 50, 1_000, 200  # rows of one transaction, for which others wait some milliseconds
 
@@ -94,10 +94,9 @@ def find_last_retraction(erasure: ModelErasure, connection: Connection) -> int:
 
 
 def delete_conversations(erasure: ModelErasure, connection: Connection) -> None:
-    """Delete the user's conversations, held feedback, inbox items and standing, and what plugins keep of them."""
+    """Delete the user's conversations, held feedback and standing, and what plugins keep of them."""
     name, user = erasure.name, erasure.user
-    forget_items(connection, name, list_held_ids_of(connection, name, user))
-    forget_curator(connection, name, user)
+    collect("forget_records", connection, name, list_held_ids_of(connection, name, user))
     count, held = words.delete_conversations(connection, name, user), delete_held_of(connection, name, user)
     delete_quotas_of(connection, user)
     delete_standing_of(connection, name, user)

@@ -23,6 +23,7 @@ from online.schemas.feedback import FeedbackItem, FeedbackStatus, Receipt
 from online.serving.feedback.admission import Admission, admit, charge, holder_of, owns_feedback
 from online.serving.feedback.checks import learned_fields
 from online.serving.feedback.events import build_events
+from online.serving.feedback.feedback_review import find_review
 from online.serving.feedback.held import held_receipt, withdraw
 from online.serving.feedback.influence import Influence
 from online.serving.feedback.retraction import record_retraction
@@ -40,7 +41,6 @@ from online.store.callers.held_feedback import (
 from online.store.encoder_moves import check_encoder, hold_encoder
 from online.store.events import EventBatch, lock_log
 from online.store.feedback import FeedbackInForce, FeedbackRow, add_feedback, assign_slot, list_opinions, load_feedback
-from online.store.inbox import add_open_items
 from online.store.journal_copy import JournalCopy, load_predictions_with
 from online.store.predictions import PredictionRow
 from online.store.repertoire.replies import add_reply
@@ -51,7 +51,7 @@ class FeedbackRecorder:
 
     def __init__(self, settings: Settings, spec: ModelSettings, journal: JournalCopy) -> None:
         self.settings, self.spec, self.name, self.journal = settings, spec, spec.name, journal
-        self.influence = Influence(settings, spec)
+        self.influence, self.review = Influence(settings, spec), find_review()
         self.encoder_is_tunable = can_tune_encoder(spec.kind, spec.options)
 
     def begin(self, connection: Connection, encoders: Set[str]) -> None:
@@ -170,15 +170,10 @@ class SubmissionRecording:
         if admission.hold is not None:
             return self._hold(item, caller, prediction, admission.hold)
         receipt = self.record_item(place, item, prediction, caller.id, admission.holder)
-        if not caller.is_trusted and self._concerns_curators(item, prediction):
-            add_open_items(self.connection, self.name, {item.id: now()})
+        if not caller.is_trusted:
+            choice = None if prediction is None else prediction.choice
+            self.recorder.review.note_recorded(self.connection, self.spec, item, choice)
         return receipt
-
-    def _concerns_curators(self, item: NewFeedback, prediction: PredictionRow | None) -> bool:
-        """Return whether an item goes to the inbox: it says that a reply was wrong, or what it should have been."""
-        if not spec_of(self.spec.kind).has_repertoire:
-            return False
-        return is_complaint(item, None if prediction is None else prediction.choice)
 
     def _find_prediction(self, place: int, item: NewFeedback) -> PredictionRow | None:
         """Return the prediction that an item is about. Raises NotFound for a prediction that does not exist, or is another caller's."""
@@ -265,13 +260,6 @@ def replaces(item: NewFeedback, waiting: HeldFeedbackRow) -> bool:
     """Return whether an item takes the place of one of the same holder that waits. A thumb down leaves a proposal as it is."""
     proposes = json.loads(waiting.content).get("reward") is None
     return item.reward is None or is_positive(item.reward) or not proposes
-
-
-def is_complaint(item: NewFeedback | FeedbackItem, choice: str | None) -> bool:
-    """Return whether an item is a thumb down, a correction, or names another reply. choice: the reply that was given."""
-    if item.reward is not None:
-        return not is_positive(item.reward)
-    return item.correction is not None or item.label != choice
 
 
 def build_row(model: str, item: NewFeedback, offset: int, caller: str, about: str | None) -> dict[str, object]:

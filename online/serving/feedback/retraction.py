@@ -8,6 +8,7 @@ from online.errors import NotFound, PreconditionFailed
 from online.models import can_tune_encoder, spec_of
 from online.schemas.events import Event
 from online.schemas.feedback import Receipt
+from online.serving.feedback.feedback_review import find_review
 from online.settings import ModelSettings
 from online.store.deletion.event_expiry import load_expiry
 from online.store.encoder_moves import hold_encoder
@@ -30,7 +31,6 @@ from online.store.feedback import (
     mark_all_retracted,
     mark_retracted,
 )
-from online.store.inbox import close_items
 from online.store.repertoire.replies import (
     delete_reply,
     find_reply,
@@ -55,7 +55,7 @@ def record_retractions(connection: Connection, spec: ModelSettings, ids: Sequenc
     alone = [(offset, id) for offset, id in unretracted if id not in concern_replies]
     retractions = [build_retraction(events[offset], offset) for offset, _ in alone]
     offsets = append_events(connection, model, retractions, feedback_id=[id for _, id in alone])
-    close_items(connection, model, [id for _, id in unretracted])
+    find_review().note_retracted(connection, model, [id for _, id in unretracted])
     if alone:
         retraction = select_retraction(FEEDBACK.c.model, FEEDBACK.c.offset)
         mark_all_retracted(connection, model, [id for _, id in alone], retraction)
@@ -98,7 +98,7 @@ def record_retraction(connection: Connection, spec: ModelSettings, id: str) -> R
         events = [build_retraction(event_at(connection, model, offset), offset) for offset in offsets]
         row.retracted_offset = append_events(connection, model, events, feedback_id=id)[-1]
         mark_retracted(connection, model, id, row.retracted_offset)
-        close_items(connection, model, [id])
+        find_review().note_retracted(connection, model, [id])
     return Receipt(id=id, offset=row.retracted_offset, status="retracted")
 
 

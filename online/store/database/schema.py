@@ -37,7 +37,6 @@ from online.store.erasure.relearnings import RELEARNINGS
 from online.store.events import EVENTS
 from online.store.external_messages import EXTERNAL_FEEDBACK, MESSAGES
 from online.store.feedback import FEEDBACK
-from online.store.inbox import INBOX_TABLES
 from online.store.log_rows import TALLIES
 from online.store.predictions import PREDICTIONS
 from online.store.quarantine import QUARANTINES
@@ -87,7 +86,7 @@ NOTHING: dict[tuple[Table, str], str] = {}  # the queries of `select_nothing`, b
 def list_groups() -> list[TableGroup]:
     """Return the tables of the core, of the features that are still in this package, and of every plugin."""
     core = TableGroup(CORE, CORE_TABLES, ("1",), MIGRATIONS / "core")
-    return [core, USAGE_TABLES, INBOX_TABLES, *collect_all("tables")]
+    return [core, USAGE_TABLES, *collect_all("tables")]
 
 
 def prepare_schema(url: str, reader: Engine, groups: Sequence[TableGroup] = ()) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, delete, insert, select, update
 
+from online.installed import collect
 from online.schemas.events import Event
 from online.store.callers.held_feedback import HELD, list_undecided_predictions
 from online.store.classes import CLASSES
@@ -23,7 +24,6 @@ from online.store.deletion.event_expiry import load_expiry, save_expiry
 from online.store.events import EVENTS, GIVEN, derive_event_id, lock_log, void_at
 from online.store.external_messages import delete_messages
 from online.store.feedback import FEEDBACK
-from online.store.inbox import forget_items
 from online.store.predictions import PREDICTIONS
 from online.store.refusals import REFUSALS
 from online.store.shadow_answers import SHADOW_ANSWERS
@@ -154,7 +154,7 @@ def delete_feedback(connection: Connection, model: str, after: int, until: int) 
     rows = connection.execute(select(FEEDBACK.c.id, FEEDBACK.c.prediction_id).where(*span)).all()
     ids = [row.id for row in rows]
     connection.execute(delete(FEEDBACK).where(*span))
-    forget_items(connection, model, ids)
+    collect("forget_records", connection, model, ids)
     decided = (HELD.c.model == model, HELD.c.id.in_(ids), HELD.c.decision.is_not(None))
     connection.execute(delete(HELD).where(*decided))
     about = {row.prediction_id for row in rows if row.prediction_id is not None}

@@ -14,12 +14,12 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, delete, func, select
 
+from online.installed import collect
 from online.store.conversations.conversations import CONVERSATIONS, delete_conversation
 from online.store.conversations.turns import delete_turns
 from online.store.database.meta import META, save_value
 from online.store.external_messages import MESSAGES
 from online.store.feedback import FEEDBACK
-from online.store.inbox import OUTCOMES
 from online.store.predictions import PREDICTIONS
 from online.store.shadow_answers import SHADOW_ANSWERS
 
@@ -66,9 +66,11 @@ def cursor_key(kind: IdKind) -> str:
 
 
 def load_next(connection: Connection, kind: IdKind, count: int) -> Sequence[Any]:
-    """Return the oldest predictions that were not looked at yet: (id, created_at)."""
+    """Return the oldest predictions that were not looked at yet: (id, model, created_at)."""
     cursor = connection.scalar(select(META.c.value).where(META.c.key == cursor_key(kind))) or ""
-    query = select(PREDICTIONS.c.id, PREDICTIONS.c.created_at).where(is_of_kind(kind), PREDICTIONS.c.id > cursor)
+    query = select(PREDICTIONS.c.id, PREDICTIONS.c.model, PREDICTIONS.c.created_at).where(
+        is_of_kind(kind), PREDICTIONS.c.id > cursor
+    )
     return connection.execute(query.order_by(PREDICTIONS.c.id).limit(count)).all()
 
 
@@ -84,7 +86,8 @@ def look_again_from(connection: Connection, ids: Sequence[str]) -> None:
 def prune_predictions(connection: Connection, kind: IdKind, before: str, count: int) -> DeletionStep:
     """Look at the next `count` predictions of before this time, and delete those without feedback."""
     rows = load_next(connection, kind, count)
-    ids = [row.id for row in takewhile(lambda row: bool(row.created_at < before), rows)]
+    old = list(takewhile(lambda row: bool(row.created_at < before), rows))
+    ids = [row.id for row in old]
     if not ids:
         return DeletionStep(0, 0)
     rated = set(connection.scalars(select(FEEDBACK.c.prediction_id).where(FEEDBACK.c.prediction_id.in_(ids))))
@@ -92,7 +95,9 @@ def prune_predictions(connection: Connection, kind: IdKind, before: str, count: 
     delete_turns(connection, unrated)
     for table in (SHADOW_ANSWERS, MESSAGES):
         connection.execute(delete(table).where(table.c.prediction_id.in_(unrated)))
-    connection.execute(delete(OUTCOMES).where(OUTCOMES.c.item.in_(unrated), OUTCOMES.c.role == "question"))
+    for model in {row.model for row in old}:
+        of_model = [row.id for row in old if row.model == model and row.id not in rated]
+        collect("forget_records", connection, model, of_model)
     connection.execute(delete(PREDICTIONS).where(PREDICTIONS.c.id.in_(unrated)))
     save_value(connection, cursor_key(kind), ids[-1])
     return DeletionStep(len(ids), len(unrated))

@@ -11,12 +11,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, case, delete, func, select, update
 
+from online.installed import collect
 from online.store.conversations.conversations import CONVERSATIONS
 from online.store.conversations.turns import TURNS
 from online.store.database.values import ERASED, NO_TEXT
 from online.store.external_messages import delete_messages
 from online.store.feedback import FEEDBACK
-from online.store.inbox import forget_items
 from online.store.predictions import PREDICTIONS
 from online.store.shadow_answers import SHADOW_ANSWERS
 
@@ -54,7 +54,7 @@ def find_last_retraction(connection: Connection, model: str, ids: Select[str]) -
 def blank_feedback(connection: Connection, model: str, ids: Sequence[str]) -> None:
     """Blank feedback of the user. Its row stays, so that it cannot be given once more."""
     no_input = case((FEEDBACK.c.input.is_not(None), NO_TEXT), else_=None)
-    forget_items(connection, model, ids)
+    collect("forget_records", connection, model, ids)
     values = {
         "user": None,
         "input": no_input,
@@ -76,13 +76,13 @@ def rename_feedback(connection: Connection, model: str, id: str, new: str) -> No
     """Replace an id that names the user, and the slot that does so."""
     by_id = (FEEDBACK.c.model == model, FEEDBACK.c.id == id)
     connection.execute(update(FEEDBACK).where(*by_id).values(id=new, slot=None, slot_turn=None))
-    forget_items(connection, model, [id])
+    collect("forget_records", connection, model, [id])
 
 
 def blank_predictions(connection: Connection, model: str, ids: Sequence[str]) -> None:
     """Blank predictions of the user and what belongs to them. Their rows stay: a caller may still hold their ids."""
     delete_messages(connection, ids)
-    forget_items(connection, model, ids)
+    collect("forget_records", connection, model, ids)
     connection.execute(delete(SHADOW_ANSWERS).where(SHADOW_ANSWERS.c.prediction_id.in_(ids)))
     turns = (TURNS.c.model == model, TURNS.c.prediction_id.in_(ids))
     connection.execute(update(TURNS).where(*turns).values(conversation=None, parent=None, exclude="[]"))

@@ -1,4 +1,4 @@
-"""The repertoire of a real service: changing replies, examples, import and export, and unanswered questions."""
+"""The repertoire of a real service: changing replies, examples, import and export, and questions of one meaning."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from online.models.encoders.text import TEXT_WIDTH
-from online.serving.repertoire.unanswered import RepeatedQuestion, cluster_questions, collect_questions
+from online.serving.repertoire.question_clusters import RepeatedQuestion, cluster_questions
 from tests.api.rest.test_predict import give, predict
 from tests.conftest import REPERTOIRE, config
 from tests.support import Service, replay_json, run_online
@@ -215,32 +215,12 @@ def test_importing_an_exported_file_changes_nothing(chat: Service, format: str) 
 
 
 def test_only_a_ranker_has_a_repertoire(service: Service) -> None:
-    for path in ("replies", "replies/x", "replies:export", "unanswered"):
+    for path in ("replies", "replies/x", "replies:export"):
         response = service.http.get(f"/v1/models/vec/{path}")
         assert response.status_code == 400 and "only a ranker" in response.json()["error"], path
 
 
-# unanswered questions
-
-UNANSWERED = ("Do you lend telescopes?", "Can I borrow a telescope?", "Is there a telescope to lend?")
-
-
-def test_unanswered_questions_are_clustered_until_a_reply_is_taught(chat: Service) -> None:
-    for question in (*UNANSWERED, "do you lend TELESCOPES?", "My cat is called Misty and likes fish"):
-        assert reply_to(chat, question) is None
-    first = chat.http.get("/v1/models/chat/unanswered").json()["clusters"][0]
-    assert first["asked"] == 4 and sorted(question["text"] for question in first["questions"]) == sorted(
-        ["do you lend TELESCOPES?", *UNANSWERED[1:]]
-    )
-    assert "telescope" not in json.dumps(chat.http.get("/v1/models/chat/unanswered").json()["clusters"][1:]).lower()
-    items = [
-        {"prediction_id": question["predictions"][0], "correction": "Telescopes are lent for a week."}
-        for question in first["questions"]
-    ]
-    receipts = chat.http.post("/v1/models/chat:feedback", json={"feedback": items}).json()["receipts"]
-    chat.wait_learned("chat", receipts[-1]["offset"])
-    remaining = json.dumps(chat.http.get("/v1/models/chat/unanswered").json())
-    assert "telescope" not in remaining.lower() and "Misty" in remaining
+# questions of one meaning
 
 
 def question(text: str, degrees: float, times: int = 1) -> RepeatedQuestion:
@@ -255,16 +235,6 @@ def test_questions_are_clustered_by_their_centres_and_sorted_by_their_number() -
     assert clusters == [["d", "c"], ["a", "b"]]
     assert [[e.text for e in c.questions] for c in cluster_questions(questions[::-1])] == clusters
     assert cluster_questions([]) == []
-
-
-def test_questions_of_the_same_words_are_merged() -> None:
-    rows = [
-        {"id": "2", "input": '"Tea?"', "features": bytes(TEXT_WIDTH), "created_at": "b"},
-        {"id": "1", "input": '{"text": " tea? "}', "features": bytes(TEXT_WIDTH), "created_at": "a"},
-        {"id": "0", "input": "[1, 2]", "features": bytes(8), "created_at": "a"},
-    ]
-    (merged,) = collect_questions(rows)
-    assert (merged.text, merged.predictions, merged.asked_at) == ("Tea?", ["2", "1"], "b")
 
 
 # replay

@@ -1,1 +1,1 @@
-"""Routes for curators: held feedback, and the inbox."""
+"""Routes for curators: held feedback."""

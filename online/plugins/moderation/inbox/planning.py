@@ -12,11 +12,11 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from online.schemas.access.inbox import DecideRequest
+from online.plugins.moderation.inbox.groups import question_of
+from online.plugins.moderation.inbox.schemas import DecideRequest
+from online.plugins.moderation.inbox.tables import OpenItem
 from online.schemas.feedback import FeedbackItem
-from online.serving.inbox.groups import question_of
 from online.store.database.values import fold_text
-from online.store.inbox import OpenItem
 from online.store.repertoire.replies import ReplyRow, normalize_text
 
 

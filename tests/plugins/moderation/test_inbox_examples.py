@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from online.cli.access.stopped_service import learn_everything
-from online.serving.inbox.groups import MAX_INSTANCE_CHARS
+from online.plugins.moderation.inbox.groups import MAX_INSTANCE_CHARS
 from online.settings import ModelSettings
 from tests.api.auth.access import CHAT, bearer, browse, build, new_key
 

@@ -16,8 +16,9 @@ from sqlalchemy import Connection
 
 from online.errors import AlreadyDecided, BadInput, Conflict, NotFound, TextTooLong
 from online.models import spec_of
-from online.schemas.access.callers import Caller
-from online.schemas.access.inbox import (
+from online.plugins.moderation.inbox.planning import DecisionPlan, make_plan
+from online.plugins.moderation.inbox.reading import InboxReader, load_items
+from online.plugins.moderation.inbox.schemas import (
     AssignRequest,
     DecideAnswer,
     DecideRequest,
@@ -25,23 +26,7 @@ from online.schemas.access.inbox import (
     SkippedItem,
     UndoAnswer,
 )
-from online.schemas.feedback import FeedbackItem, Receipt
-from online.serving.event_feed import FeedEvent
-from online.serving.feedback.admission import holder_of
-from online.serving.feedback.checks import learned_fields
-from online.serving.feedback.feedback import Feedback, prepare_items
-from online.serving.feedback.retraction import record_retraction
-from online.serving.feedback.review import reject
-from online.serving.inbox.planning import DecisionPlan, make_plan
-from online.serving.inbox.reading import InboxReader, load_items
-from online.serving.inbox.undoing import undo
-from online.serving.processes.store_messages import NewFeedback
-from online.serving.versions import EncoderConfig
-from online.store import now
-from online.store.callers.held_feedback import HeldFeedbackRow, decide, load_held_of
-from online.store.callers.standing import load_number
-from online.store.feedback import list_opinions, set_refusal
-from online.store.inbox import (
+from online.plugins.moderation.inbox.tables import (
     Action,
     InboxDecisionRow,
     InboxOutcomeRow,
@@ -55,6 +40,21 @@ from online.store.inbox import (
     load_open_items,
     load_outcomes_of,
 )
+from online.plugins.moderation.inbox.undoing import undo
+from online.schemas.access.callers import Caller
+from online.schemas.feedback import FeedbackItem, Receipt
+from online.serving.event_feed import FeedEvent
+from online.serving.feedback.admission import holder_of
+from online.serving.feedback.checks import learned_fields
+from online.serving.feedback.feedback import Feedback, prepare_items
+from online.serving.feedback.retraction import record_retraction
+from online.serving.feedback.review import reject
+from online.serving.processes.store_messages import NewFeedback
+from online.serving.versions import EncoderConfig
+from online.store import now
+from online.store.callers.held_feedback import HeldFeedbackRow, decide, load_held_of
+from online.store.callers.standing import load_number
+from online.store.feedback import list_opinions, set_refusal
 from online.store.predictions import PredictionRow, load_predictions
 from online.store.repertoire.replies import ReplyRow, find_reply
 

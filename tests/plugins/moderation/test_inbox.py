@@ -12,9 +12,9 @@ from fastapi.testclient import TestClient
 from sqlalchemy import Connection, select
 
 from online.cli.access.stopped_service import learn_everything
+from online.plugins.moderation.inbox.tables import ASSIGNMENTS, DECISIONS, ITEMS, OUTCOMES
 from online.store.callers.audit import load_audit
 from online.store.feedback import FEEDBACK
-from online.store.inbox import ASSIGNMENTS, DECISIONS, ITEMS, OUTCOMES
 from tests.api.auth.access import ADMIN_KEY, CHAT, ask, bearer, browse, build, new_key, rate
 
 ROOT = "/v1/models/chat"

@@ -13,17 +13,24 @@ from online.api.auth.scopes import CallerDep
 from online.api.bodies import read_body_as
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import json_response, live_headers
-from online.api.rest.replies import check_ranker
 from online.api.routes import Router
 from online.errors import BadInput
 from online.models.encoders.follow_ups import read_text
-from online.schemas.access.callers import Caller
-from online.schemas.access.inbox import (
+from online.plugins.moderation.inbox.additions import Addition
+from online.plugins.moderation.inbox.groups import (
+    LISTED,
+    Content,
+    ItemGroup,
+    question_of,
+    read_content,
+    without_long_instance,
+)
+from online.plugins.moderation.inbox.reading import DecisionView, NamedReplies
+from online.plugins.moderation.inbox.schemas import (
     AssignAnswer,
     AssignRequest,
     DecideAnswer,
     DecideRequest,
-    DismissRequest,
     InboxAddition,
     InboxAnswer,
     InboxCount,
@@ -34,14 +41,13 @@ from online.schemas.access.inbox import (
     UndoAnswer,
     UndoRequest,
 )
+from online.plugins.moderation.inbox.tables import OpenItem
+from online.plugins.moderation.model_moderation import find_inbox
+from online.schemas.access.callers import Caller
 from online.schemas.events import is_positive
 from online.schemas.predict import ReplyRef
-from online.serving.inbox.additions import Addition
-from online.serving.inbox.groups import LISTED, Content, ItemGroup, question_of, read_content, without_long_instance
-from online.serving.inbox.reading import DecisionView, NamedReplies
 from online.serving.model_runtime import ModelRuntime
 from online.store.callers.api_keys import load_keys
-from online.store.inbox import OpenItem
 
 router = Router()
 
@@ -85,7 +91,7 @@ async def list_inbox(
     Of a ranker: thumbs down, corrections and new replies, grouped by meaning. Of other models: what is held, grouped by the
     name that was given.
     """
-    reader = model.inbox.reader
+    reader = find_inbox(model).reader
     groups = await reader.load_groups()
     found_count, shown, decisions = 0, list[InboxGroup](), list[InboxDecision]()
     if state == "open":
@@ -114,7 +120,7 @@ async def list_inbox(
 @router.get("/v1/models/{model}/inbox:count", "curate", response_model=InboxCount)
 async def count_inbox(model: ModelDep, caller: CallerDep) -> Response:
     """How many groups are open. It costs little: groups are built again only when other items are open."""
-    groups = await model.inbox.reader.load_groups()
+    groups = await find_inbox(model).reader.load_groups()
     mine = sum(is_wanted(group, ME, caller) for group in groups)
     answer = InboxCount(groups=len(groups), items=sum(len(group.items) for group in groups), mine=mine)
     return json_response(answer.model_dump(), headers=live_headers(model))
@@ -130,7 +136,7 @@ async def count_inbox(model: ModelDep, caller: CallerDep) -> Response:
 async def decide(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Approve, merge, reject or answer items. 409 tells who has decided about one of them before."""
     body = await read_body_as(request, DecideRequest, runtime.settings)
-    decided = await model.inbox.decide(body, caller)
+    decided = await find_inbox(model).decide(body, caller)
     action, offset = f"inbox_{decided.action}", name_offset(decided.offset)
     await record(runtime, caller, action, model.spec.name, offset, items=decided.closed)
     return json_response(decided.model_dump(), 202, live_headers(model))
@@ -143,7 +149,7 @@ async def undo(request: Request, model: ModelDep, runtime: RuntimeDep, caller: C
     What a caller has added (`add`) is taken back too: new replies are retired, examples of other replies retracted.
     """
     body = await read_body_as(request, UndoRequest, runtime.settings)
-    undone, is_new = await model.inbox.undo(body.decision, caller)
+    undone, is_new = await find_inbox(model).undo(body.decision, caller)
     if is_new:
         await record(runtime, caller, "inbox_undo", model.spec.name, name_offset(undone.offset))
     return json_response(undone.model_dump(), 202, live_headers(model))
@@ -156,28 +162,9 @@ async def assign(request: Request, model: ModelDep, runtime: RuntimeDep, caller:
     assignee = caller.id if body.assignee == ME else body.assignee
     if assignee not in (None, caller.id, *await list_curators(model)):
         raise BadInput(f"assignee: {assignee!r} is no key with the scope 'curate'; list them with `online keys list`")
-    ids = await model.inbox.assign(body, assignee, caller)
+    ids = await find_inbox(model).assign(body, assignee, caller)
     await record(runtime, caller, "inbox_assign", model.spec.name, items=len(ids), assigned=assignee is not None)
     return json_response(AssignAnswer(ids=ids, assignee=assignee).model_dump(), headers=live_headers(model))
-
-
-@router.post(
-    "/v1/models/{model}/unanswered:dismiss",
-    "curate",
-    status_code=202,
-    response_model=DecideAnswer,
-    body=DismissRequest,
-)
-async def dismiss(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
-    """Let questions that need no reply stay away from the unanswered ones, until 5 more users ask them.
-
-    `inbox:undo` takes it back.
-    """
-    check_ranker(model)
-    body = await read_body_as(request, DismissRequest, runtime.settings)
-    decided = await model.inbox.dismiss(body, caller)
-    await record(runtime, caller, "inbox_dismiss", model.spec.name, items=decided.closed)
-    return json_response(decided.model_dump(), 202, live_headers(model))
 
 
 async def list_curators(model: ModelRuntime) -> list[str]:
@@ -214,7 +201,7 @@ def has_item(group: InboxGroup, only: str | None) -> bool:
 
 def describer(model: ModelRuntime, named: NamedReplies) -> Describe:
     """Return what describes the items of a model."""
-    return partial(describe_item, named=named) if model.inbox.has_repertoire else describe_example
+    return partial(describe_item, named=named) if find_inbox(model).has_repertoire else describe_example
 
 
 def describe_group(group: ItemGroup, describe: Describe) -> InboxGroup:

@@ -13,10 +13,10 @@ from typing import Any
 
 from online.models.encoders.follow_ups import read_text
 from online.models.encoders.text import TEXT_WIDTH
+from online.plugins.moderation.inbox.tables import OpenItem
 from online.schemas.events import is_positive
-from online.serving.repertoire.unanswered import RepeatedQuestion, cluster_questions
+from online.serving.repertoire.question_clusters import RepeatedQuestion, cluster_questions
 from online.store.database.values import ERASED, NO_TEXT, fold_text
-from online.store.inbox import OpenItem
 
 Content = Mapping[str, Any]
 MAX_QUESTIONS = 500  # different ones, the newest; the others are shown once these are decided

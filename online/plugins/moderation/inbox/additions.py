@@ -10,15 +10,13 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from online.schemas.access.callers import Caller
+from online.plugins.moderation.inbox.tables import InboxDecisionRow, InboxOutcomeRow, Role, add_decision
 from online.schemas.events import Event
 from online.schemas.feedback import Receipt
 from online.serving.feedback.events import change_reply
 from online.serving.feedback.retraction import check_not_expired
-from online.serving.repertoire.repertoire import RecordedChange
 from online.store import now
 from online.store.events import append_events, build_retraction, derive_event_id, find_offsets, load_events
-from online.store.inbox import InboxDecisionRow, InboxOutcomeRow, Role, add_decision
 from online.store.repertoire.replies import find_reply, load_reply_texts
 
 MAX_SHOWN = 5  # replies and example questions of one addition
@@ -35,18 +33,17 @@ class Addition:
 
 
 def record_addition(
-    connection: Connection, changes: Sequence[RecordedChange], model: str, caller: Caller, id: str
+    connection: Connection, model: str, by: str, id: str, replies: Sequence[str], examples: Sequence[str]
 ) -> None:
-    """Let curators see what a caller has added, in the transaction that adds it. id: of the decision."""
-    added: list[tuple[str, Role]] = [(change.id, "added_reply") for change, _ in changes if change.new]
-    added += [(event.id, "added_example") for _, events in changes for event in events if event.kind == "label"]
-    if caller.is_trusted or not added:
-        return
+    """Let curators see what a caller has added, in the transaction that adds it. by: the id of the caller. id: of the decision.
+
+    replies: ids of new replies. examples: ids of the events of example questions.
+    """
     at = now()
-    row = InboxDecisionRow(model=model, id=id, action="add", request="", decided_by=caller.id, decided_at=at)
+    row = InboxDecisionRow(model=model, id=id, action="add", request="", decided_by=by, decided_at=at)
+    roles: dict[str, Role] = {**dict.fromkeys(replies, "added_reply"), **dict.fromkeys(examples, "added_example")}
     outcomes = [
-        InboxOutcomeRow(model=model, decision=id, item=item, role=role, created_at=at)
-        for item, role in dict(added).items()
+        InboxOutcomeRow(model=model, decision=id, item=item, role=role, created_at=at) for item, role in roles.items()
     ]
     add_decision(connection, row, outcomes)
 

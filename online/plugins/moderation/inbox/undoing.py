@@ -16,17 +16,9 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from online.errors import NotFound
-from online.schemas.access.inbox import UndoAnswer
-from online.schemas.events import Event
-from online.schemas.feedback import FeedbackItem, Receipt
-from online.serving.feedback.recording import FeedbackRecorder, build_row, prepare_item
-from online.serving.feedback.retraction import event_at, record_retraction
-from online.serving.inbox.additions import undo_addition
-from online.store.callers.held_feedback import HeldFeedbackRow, add_held, hold_again, load_held
-from online.store.database.values import ERASED
-from online.store.events import append_events, derive_event_id, find_events_of_feedback
-from online.store.feedback import FeedbackRow, add_feedback, list_opinions, load_feedback
-from online.store.inbox import (
+from online.plugins.moderation.inbox.additions import undo_addition
+from online.plugins.moderation.inbox.schemas import UndoAnswer
+from online.plugins.moderation.inbox.tables import (
     InboxOutcomeRow,
     add_open_items,
     assign_items,
@@ -34,6 +26,14 @@ from online.store.inbox import (
     load_outcomes_of,
     mark_undone,
 )
+from online.schemas.events import Event
+from online.schemas.feedback import FeedbackItem, Receipt
+from online.serving.feedback.recording import FeedbackRecorder, build_row, prepare_item
+from online.serving.feedback.retraction import event_at, record_retraction
+from online.store.callers.held_feedback import HeldFeedbackRow, add_held, hold_again, load_held
+from online.store.database.values import ERASED
+from online.store.events import append_events, derive_event_id, find_events_of_feedback
+from online.store.feedback import FeedbackRow, add_feedback, list_opinions, load_feedback
 from online.store.repertoire.replies import add_reply, find_reply, find_reply_by_text, set_reply_active
 
 NewId = Callable[[], str]

@@ -10,14 +10,9 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
-from online.serving.inbox.additions import Addition, load_addition
-from online.serving.inbox.groups import ItemGroup, group_examples, group_items, read_content
-from online.serving.transactions import Transactions
-from online.store.callers.held_feedback import HeldFeedbackRow, load_held_of
-from online.store.database.values import ERASED, NO_TEXT
-from online.store.events import list_feedback_with_events
-from online.store.feedback import FeedbackRow, load_feedback
-from online.store.inbox import (
+from online.plugins.moderation.inbox.additions import Addition, load_addition
+from online.plugins.moderation.inbox.groups import ItemGroup, group_examples, group_items, read_content
+from online.plugins.moderation.inbox.tables import (
     InboxDecisionRow,
     InboxOutcomeRow,
     OpenItem,
@@ -28,6 +23,11 @@ from online.store.inbox import (
     load_open_items,
     load_outcomes_of,
 )
+from online.serving.transactions import Transactions
+from online.store.callers.held_feedback import HeldFeedbackRow, load_held_of
+from online.store.database.values import ERASED, NO_TEXT
+from online.store.events import list_feedback_with_events
+from online.store.feedback import FeedbackRow, load_feedback
 from online.store.predictions import PredictionRow, load_predictions
 from online.store.repertoire.replies import find_reply_by_text, load_reply_texts
 

@@ -1,4 +1,4 @@
-"""The inbox of curators: what callers said that a curator should look at, and what curators decided."""
+"""The inbox of curators: what callers said that a curator should look at, what curators decided, and unanswered questions."""
 
 from typing import Any, Literal
 
@@ -182,3 +182,28 @@ class DismissRequest(NativeRequest):
         min_length=1, max_length=MAX_DISMISSED, description="Of each question, the id of one prediction at least."
     )
     id: Id | None = Field(None, description="An idempotency key.")
+
+
+class UnansweredQuestion(Wire):
+    """A question that got no reply."""
+
+    text: str
+    predictions: list[str] = Field(description="The ids of the predictions, newest first.")
+    asked_at: str
+
+
+class UnansweredCluster(Wire):
+    """Questions of similar meaning."""
+
+    asked: int
+    questions: list[UnansweredQuestion]
+    inbox_group: str | None = Field(
+        description="The id of an open group of the inbox with a reply that somebody suggests for one of these questions."
+    )
+    suggestions: int = Field(description="How many items of that group suggest a reply.")
+
+
+class UnansweredAnswer(Wire):
+    """Unanswered questions by meaning."""
+
+    clusters: list[UnansweredCluster]

@@ -9,16 +9,17 @@ No table here holds words of users: an item is the id of a feedback, a held feed
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Index, delete, func, insert, or_, select, update
 from sqlmodel import Field, SQLModel
 
 from online.store.callers.held_feedback import HELD
-from online.store.database.tables import MIGRATIONS, TableGroup
-from online.store.database.values import ERASED, now
+from online.store.database.tables import TableGroup
+from online.store.database.values import ERASED, NO_TEXT, now
 from online.store.feedback import FEEDBACK
-from online.store.predictions import PREDICTIONS
+from online.store.predictions import PREDICTIONS, restore_features
 
 Action = Literal["approve", "merge", "reject", "reply", "dismiss", "add"]
 Role = Literal["held", "learned", "given", "replaced", "question", "added_reply", "added_example"]
@@ -95,7 +96,9 @@ ITEMS: Any = InboxItemRow.__table__  # type: ignore[attr-defined]
 ASSIGNMENTS: Any = InboxAssignmentRow.__table__  # type: ignore[attr-defined]
 DECISIONS: Any = InboxDecisionRow.__table__  # type: ignore[attr-defined]
 OUTCOMES: Any = InboxOutcomeRow.__table__  # type: ignore[attr-defined]
-INBOX_TABLES = TableGroup("inbox", (ITEMS, ASSIGNMENTS, DECISIONS, OUTCOMES), ("1",), MIGRATIONS / "inbox")
+INBOX_TABLES = TableGroup(
+    "inbox", (ITEMS, ASSIGNMENTS, DECISIONS, OUTCOMES), ("1",), Path(__file__).parent / "migrations"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +251,24 @@ def load_dismissals(connection: Connection, model: str, predictions: Collection[
     if predictions is not None:
         query = query.where(OUTCOMES.c.item.in_(predictions))
     return dict(connection.execute(query.group_by(OUTCOMES.c.item)).all())
+
+
+# unanswered questions
+
+
+def load_unanswered(connection: Connection, model: str, newest: int) -> list[dict[str, Any]]:
+    """Return the abstentions among the `newest` predictions, newest first: id, input, features, user, created_at.
+
+    There is no index by time. New ids sort after older ones of the same kind, so each of the two kinds, ids that begin
+    with a digit and ids with a prefix, is read from its end.
+    """
+    rows: list[dict[str, Any]] = []
+    for of_kind in (PREDICTIONS.c.id < ":", PREDICTIONS.c.id >= ":"):
+        recent = select(PREDICTIONS).where(of_kind).order_by(PREDICTIONS.c.id.desc()).limit(newest).subquery()
+        query = select(recent.c.id, recent.c.input, recent.c.features, recent.c.user, recent.c.created_at)
+        unanswered = (recent.c.model == model, recent.c.choice.is_(None), recent.c.input != NO_TEXT)
+        rows += [restore_features(row) for row in connection.execute(query.where(*unanswered)).mappings()]
+    return sorted(rows, key=lambda row: (row["created_at"], row["id"]), reverse=True)
 
 
 # deletion

@@ -1,0 +1,1 @@
+"""Moderation: what curators look at, and what they decide about it."""
