@@ -31,12 +31,16 @@ interface FetchEvent extends Event {
   request: Request;
   respondWith(answer: Promise<Response>): void;
 }
+interface MessageToWorker extends MessageEvent {
+  waitUntil(work: Promise<unknown>): void;
+}
 interface Worker {
   BRANDING?: Branding;
   registration: { scope: string };
   clients: { claim(): Promise<void> };
   addEventListener(type: 'install' | 'activate', listener: (event: LifecycleEvent) => void): void;
   addEventListener(type: 'fetch', listener: (event: FetchEvent) => void): void;
+  addEventListener(type: 'message', listener: (event: MessageToWorker) => void): void;
 }
 
 const worker = self as unknown as Worker;
@@ -53,6 +57,9 @@ const pages = new Set(shell.pages.map(resolve));
 
 worker.addEventListener('install', (event) => event.waitUntil(storeShell()));
 worker.addEventListener('activate', (event) => event.waitUntil(dropOldBuilds()));
+worker.addEventListener('message', (event) => {
+  if (event.data === 'claim') event.waitUntil(worker.clients.claim());
+});
 worker.addEventListener('fetch', (event) => {
   const { method, mode, url } = event.request;
   if (method !== 'GET') return;

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.conftest import Start, config
 from tests.e2e.browsing import SIZES, SLOW_MS, Visits, check_accessible, shoot
@@ -33,6 +33,22 @@ def read_cache(page: Page) -> dict[str, Any]:
 def ask(page: Page, question: str) -> None:
     page.get_by_label("Your question").fill(question)
     page.keyboard.press("Enter")
+
+
+def test_a_page_that_was_loading_when_the_worker_became_active_gets_it_too(visits: Visits, start: Start) -> None:
+    service = start(CHAT)
+    page = visits.open(f"{service.url}/readyz")  # which registers no worker
+    with page.expect_popup() as popup:
+        page.evaluate("() => void open('/readyz')")
+    held: list[Route] = []
+    page.route("**/draw", lambda route: held.append(route))
+    page.evaluate("setTimeout(() => location.assign('/draw'))")
+    until(lambda: page.context.cookies() == [] and held, what="the request for the page")
+    popup.value.goto(service.url)
+    read_cache(popup.value)
+    held[0].continue_()
+    expect(page.get_by_role("banner")).to_be_visible()
+    assert "/" in read_cache(page)["paths"]
 
 
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
