@@ -8,7 +8,6 @@ import pytest
 
 from online.errors import Unavailable
 from online.io import atomic
-from online.learning import publisher
 from online.snapshots import publish as publication
 from tests.learning.scene import Scene, vector_events
 
@@ -38,9 +37,8 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
 
 
 @pytest.fixture
-def busy_scene(scene: Scene, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> Scene:
+def busy_scene(scene: Scene, disk: Disk) -> Scene:
     """A learner as the service runs it, for which a durable version is due whenever none is on its way to the disk."""
-    monkeypatch.setattr(publisher, "SLOW_S", 1e9)  # a slow machine must not make it rest
     return restart(scene)
 
 

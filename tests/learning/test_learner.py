@@ -101,7 +101,7 @@ def test_a_learner_restarted_between_durable_snapshots_ends_in_the_same_state(
 
 
 def test_a_state_that_takes_long_to_write_is_written_less_often(scene: Scene) -> None:
-    seconds = count()  # the clock advances by a second at each reading
+    seconds = count(step=100)  # the clock advances by so many seconds at each reading
     scene.learner = scene.start_learner(clock=lambda: float(next(seconds)))
     for number in range(12):
         scene.learn(*vector_events(1, number))
