@@ -8,7 +8,7 @@ RUN npm ci --no-fund --no-audit
 COPY frontend ./
 RUN npm run build
 
-# 2. the wheel
+# 2. the wheels
 FROM python:3.12-slim AS wheel
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
@@ -16,9 +16,11 @@ COPY requirements/build.txt ./
 RUN pip install --no-deps --require-hashes -r build.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY online ./online
+COPY packages ./packages
 COPY data ./data
 COPY --from=page /src/online/api/static ./online/api/static
-RUN python -m hatchling build -t wheel -d /wheels
+RUN python -m hatchling build -t wheel -d /wheels \
+    && cd packages/online-federated && python -m hatchling build -t wheel -d /wheels
 
 # 3. the service
 FROM python:3.12-slim

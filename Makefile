@@ -9,7 +9,7 @@
 # make protos  compile the .proto files; the result is committed
 # make lock    write requirements/: every package with its version and hashes; and the digests of the base images
 # make audit   look up known vulnerabilities of the locked packages; it fails where one is found, or a registry does not tell
-# make wheel   build the distributions online and online-client into dist/
+# make wheel   build the distributions online, online-client and those of packages/ into dist/
 # make picture  draw the picture of the front page
 # make screenshots  take the pictures of every page for the manual and the installed page
 PYTHON ?= python3
@@ -109,7 +109,7 @@ setup: $(VENV)/.dev $(PAGE)
 
 wheel: $(VENV)/.dev $(PAGE)
 	$(BIN)/python -m hatchling build -t wheel
-	cd packaging/client && $(CURDIR)/$(BIN)/python -m hatchling build -t wheel -d $(CURDIR)/dist
+	for folder in packaging/client packages/*/; do (cd $$folder && $(CURDIR)/$(BIN)/python -m hatchling build -t wheel -d $(CURDIR)/dist) || exit 1; done
 
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 define VENV_WITH_PYTHON
@@ -119,9 +119,9 @@ endef
 
 # torch comes from the index that pip is configured for, whose CPU builds have other hashes; all else is locked
 LOCKED = $(PIP) --no-deps --require-hashes -r
-SELF = $(PIP) --no-deps --no-build-isolation -e .
+SELF = $(PIP) --no-deps --no-build-isolation -e . $(addprefix -e ,$(wildcard packages/*))
 
-$(VENV)/.run: pyproject.toml requirements/service.txt
+$(VENV)/.run: pyproject.toml packages/*/pyproject.toml requirements/service.txt
 	$(VENV_WITH_PYTHON)
 	$(LOCKED) requirements/build.txt
 	$(LOCKED) requirements/service.txt
@@ -129,7 +129,7 @@ $(VENV)/.run: pyproject.toml requirements/service.txt
 	$(SELF)
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml requirements/dev.txt
+$(VENV)/.dev: pyproject.toml packages/*/pyproject.toml requirements/dev.txt
 	$(VENV_WITH_PYTHON)
 	$(LOCKED) requirements/build.txt
 	$(LOCKED) requirements/dev.txt

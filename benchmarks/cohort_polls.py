@@ -19,8 +19,8 @@ from typing import Any
 
 from benchmarks.report import command, create_parser, print_json, say, table
 from benchmarks.service import Service, running_service
-from online.plugins.cohorts.secure_aggregation.client import AggregationClient
-from online.plugins.cohorts.secure_aggregation.shamir import SHARE_BYTES
+from online_federated.secure_aggregation.client import AggregationClient
+from online_federated.secure_aggregation.shamir import SHARE_BYTES
 
 COHORTS = "/v1/models/vec/cohorts"
 CONFIG = """

@@ -19,6 +19,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 NOTE = "<!-- Written by docs/generate.py: change the code, then run `make docs`. -->\n\n"
+PACKAGES = {each.name.replace("-", "_"): each.name for each in (ROOT / "packages").iterdir()}  # package -> distribution
 TREE_BEGIN, TREE_END = "<!-- tree -->\n", "<!-- end of tree -->\n"
 
 
@@ -31,31 +32,42 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
 
 
+def distribution_of(contributed: Any) -> str | None:
+    """Return the distribution of packages/ that a class or a function is part of; None for `online` itself."""
+    return PACKAGES.get(contributed.__module__.partition(".")[0])
+
+
 # settings
 
 
 def settings_page() -> str:
     from online.settings import ModelSettings, PageTexts, Placement, Settings
 
+    others = {name: each for each in Settings.__mro__ if (name := distribution_of(each))}
+    contributed = {name for each in others.values() for name in each.model_fields}
     return (
         "# Settings\n\n"
         + NOTE
         + "Each setting is a key of `online.toml`, an environment variable `ONLINE_` followed by its name in capitals, and for\n"
         "many a flag of `online serve`. A flag wins over the environment, the environment over the file, and the file over the\n"
         "default. `online config` prints what is in force and where each value came from.\n\n"
-        + field_table(Settings)
+        + field_table({name: each for name, each in Settings.model_fields.items() if name not in contributed})
+        + "".join(
+            f"\n## With `{name}`\n\n`pip install {name}` adds:\n\n{field_table(each.model_fields)}"
+            for name, each in others.items()
+        )
         + "\n## A model's table\n\nThe keys of one `[[models]]` table:\n\n"
-        + field_table(ModelSettings)
+        + field_table(ModelSettings.model_fields)
         + "\n## A placement's table\n\nThe keys of a `[models.placement]` table:\n\n"
-        + field_table(Placement)
+        + field_table(Placement.model_fields)
         + "\n## A translation's table\n\nThe keys of a `[page_translations.de]` table. What it lacks is as the setting that it stands for says.\n\n"
-        + field_table(PageTexts)
+        + field_table(PageTexts.model_fields)
     )
 
 
-def field_table(model: Any) -> str:
+def field_table(fields: dict[str, Any]) -> str:
     rows = []
-    for name, field in model.model_fields.items():
+    for name, field in fields.items():
         rows.append([f"`{name}`", escape_cell(default_text(field)), escape_cell(field.description or "")])
     return table(["name", "default", "meaning"], rows)
 
@@ -126,6 +138,9 @@ def parameter_row(parameter: Any) -> list[str]:
 
 
 def rest_page() -> str:
+    from online.api.core_routers import ROUTES
+
+    others = {each.path: name for each in ROUTES if (name := distribution_of(each.handler))}
     document = json.loads((ROOT / "frontend" / "openapi.json").read_text())
     parts = [
         "# REST\n\n",
@@ -133,13 +148,16 @@ def rest_page() -> str:
         "The running service shows the same with all fields at `/docs`, and `online openapi` prints the OpenAPI document. An error is\n"
         'always `{"error": "what is invalid, the value, what to do"}` with a fitting status, and changes nothing.\n\n',
     ]
-    rows = [
-        [f"`{method.upper()} {path}`", escape_cell(operation.get("description") or operation.get("summary", ""))]
-        for path, methods in document["paths"].items()
-        for method, operation in methods.items()
-        if method != "head" and not operation.get("deprecated")
-    ]
-    parts.append(table(["route", "what it does"], rows))
+    rows: dict[str | None, list[list[str]]] = {None: []}
+    for path, methods in document["paths"].items():
+        rows.setdefault(others.get(path), []).extend(
+            [f"`{method.upper()} {path}`", escape_cell(operation.get("description") or operation.get("summary", ""))]
+            for method, operation in methods.items()
+            if method != "head" and not operation.get("deprecated")
+        )
+    for name, of_distribution in rows.items():
+        parts.append(f"\n## With `{name}`\n\n`pip install {name}` adds:\n\n" if name else "")
+        parts.append(table(["route", "what it does"], of_distribution))
     return "".join(parts)
 
 

@@ -3,8 +3,8 @@
     make lock     pyproject.toml --uv-------> requirements/{build,service,torch,dev}.txt
                   Dockerfile     --registry-> FROM name:tag@sha256:..., where the registry answers
 
-build.txt     what builds the wheel
-service.txt   what `pip install "online[postgres]"` installs, without torch
+build.txt     what builds the wheels
+service.txt   what `pip install "online[postgres]"` and the distributions in packages/ install, without torch
 torch.txt     torch with its CUDA libraries, as PyPI has them; builds for the CPU come from another index with other hashes
 dev.txt       service.txt and what the tests and checks need
 
@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -31,13 +31,19 @@ TIMEOUT_S = 20
 NOTE = "# Written by `make lock`: change pyproject.toml, then run it. What a package is needed for is said below it.\n"
 
 
-def compile_requirements(source: str, *extras: str, given: str = "") -> list[str]:
-    """The locked requirements, one text each: name, version, marker and hashes. source: a file, or "-" for what is given."""
+def compile_requirements(*sources: str, extras: Sequence[str] = (), given: str = "") -> list[str]:
+    """The locked requirements, one text each: name, version, marker and hashes. sources: files, or "-" for what is given."""
     flags = ["--universal", "--python-version", "3.11", "--generate-hashes", "--no-header", "--quiet", "--upgrade"]
     extra = [flag for name in extras for flag in ("--extra", name)]
-    command = [sys.executable, "-m", "uv", "pip", "compile", source, *flags, *extra]
+    command = [sys.executable, "-m", "uv", "pip", "compile", *sources, *flags, *extra]
     printed = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, input=given).stdout
     return list(split_requirements(printed))
+
+
+def list_requirements_of_packages() -> list[str]:
+    """What the distributions in packages/ need beside `online` itself."""
+    projects = [tomllib.loads(path.read_text())["project"] for path in sorted(ROOT.glob("packages/*/pyproject.toml"))]
+    return [each for project in projects for each in project["dependencies"] if each != "online"]
 
 
 def split_requirements(printed: str) -> Iterator[str]:
@@ -60,7 +66,9 @@ def write(name: str, requirements: list[str]) -> None:
 def main() -> None:
     project = "pyproject.toml"
     build = tomllib.loads((ROOT / project).read_text())["build-system"]["requires"]
-    service, dev = compile_requirements(project, "postgres"), compile_requirements(project, "postgres", "dev")
+    others = "\n".join(list_requirements_of_packages())
+    service = compile_requirements(project, "-", extras=["postgres"], given=others)
+    dev = compile_requirements(project, "-", extras=["postgres", "dev"], given=others)
     write("build.txt", compile_requirements("-", given="\n".join([*build, "editables"])))  # for `pip install -e`
     write("torch.txt", [each for each in dev if OF_TORCH.match(each)])
     write("service.txt", [each for each in service if not OF_TORCH.match(each)])

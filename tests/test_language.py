@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tests.tools.shape import parse
 
-ROOT = Path(__file__).parent.parent / "online"
+ROOT = Path(__file__).parent.parent
+SOURCES = (ROOT / "online", *ROOT.glob("packages/*"))
 QUESTION = re.compile(r"(What|How|Which|Who|Whose|Whether|Where|When|Why)\b")
 NOUN_PHRASE = re.compile(r"(The|A|An|All|Each|Every|One|None|Its|Those|Of|Raises)\b")
 BANNED = re.compile(
@@ -17,12 +18,12 @@ KEYS = re.compile(r"[\"']told[\"']|\btold=")  # keys of stored states and of for
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-SENTENCES = {"models/checks.py": "each check says in a sentence what it requires of a model"}
+SENTENCES = {"online/models/checks.py": "each check says in a sentence what it requires of a model"}
 
 
 def list_modules() -> Iterator[tuple[str, str, ast.Module]]:
     """The name, text and tree of each module; generated code and migrations are left out."""
-    for path in sorted(ROOT.rglob("*.py")):
+    for path in sorted(path for folder in SOURCES for path in folder.rglob("*.py")):
         if not path.stem.endswith(("_pb2", "_pb2_grpc")) and "migrations" not in path.parts:
             yield str(path.relative_to(ROOT)), *parse(path)
 

@@ -1,4 +1,4 @@
-"""Class names are nouns of the field, and each public name means one thing in online/."""
+"""Class names are nouns of the field, and each public name means one thing in online/ and packages/."""
 
 import ast
 from collections import defaultdict
@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tests.tools.shape import parse
 
-ROOT = Path(__file__).parent.parent / "online"
+ROOT = Path(__file__).parent.parent
+SOURCES = (ROOT / "online", *ROOT.glob("packages/*"))
 RIDDLES = frozenset(
     [
         "Alone",
@@ -69,7 +70,7 @@ REPEATED = {
 
 def list_classes() -> Iterator[tuple[str, str]]:
     """The name of each class with its module; generated code is left out."""
-    for path in sorted(ROOT.rglob("*.py")):
+    for path in sorted(path for folder in SOURCES for path in folder.rglob("*.py")):
         if not path.stem.endswith(("_pb2", "_pb2_grpc")):
             for node in ast.walk(parse(path)[1]):
                 if isinstance(node, ast.ClassDef):

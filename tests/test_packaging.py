@@ -25,6 +25,11 @@ def client_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_wheel(ROOT / "packaging" / "client", tmp_path_factory.mktemp("client"))
 
 
+@pytest.fixture(scope="module")
+def federated_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(ROOT / "packages" / "online-federated", tmp_path_factory.mktemp("federated"))
+
+
 def test_the_wheel_of_the_service_has_everything_it_loads_at_run_time(tmp_path: Path) -> None:
     names = set(zipfile.ZipFile(build_wheel(ROOT, tmp_path)).namelist())
     tracked = subprocess.run(["git", "ls-files", "online"], cwd=ROOT, check=True, capture_output=True, text=True)
@@ -45,6 +50,16 @@ def test_the_wheel_of_the_client_is_imported_without_any_other_package(client_wh
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
 
 
+def test_the_wheel_of_a_package_contains_the_package_and_names_its_plugin(federated_wheel: Path) -> None:
+    wheel, folder = zipfile.ZipFile(federated_wheel), "packages/online-federated"
+    command = ["git", "ls-files", "online_federated"]
+    tracked = subprocess.run(command, cwd=ROOT / folder, check=True, capture_output=True, text=True)
+    files = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert files == set(tracked.stdout.split()) and "online_federated/py.typed" in files
+    points = wheel.read(next(name for name in wheel.namelist() if name.endswith("entry_points.txt"))).decode()
+    assert points.split() == ["[online.plugins]", "federated", "=", "online_federated.plugin:PLUGIN"]
+
+
 def locked(name: str) -> dict[str, str]:
     """The lines of each locked requirement, by the name of its package."""
     blocks = re.split(r"^(?=[a-z0-9])", (ROOT / "requirements" / name).read_text(), flags=re.MULTILINE)[1:]
@@ -60,7 +75,9 @@ def test_every_locked_package_has_one_version_and_hashes(name: str) -> None:
 def test_every_dependency_is_locked_with_a_version_that_is_allowed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    service = [*project["dependencies"], *extras["postgres"]]
+    others = [tomllib.loads(path.read_text())["project"] for path in ROOT.glob("packages/*/pyproject.toml")]
+    of_others = [each for other in others for each in other["dependencies"] if each != "online"]
+    service = [*project["dependencies"], *extras["postgres"], *of_others]
     for files, wanted in (
         (("service.txt", "torch.txt"), service),
         (("dev.txt", "torch.txt"), [*service, *extras["dev"]]),
@@ -78,7 +95,8 @@ def test_the_image_installs_nothing_but_what_is_locked() -> None:
     assert len(installs) == 5 and own == ["--no-deps --no-index /wheels/*.whl"]
 
 
-def test_both_distributions_have_one_version(client_wheel: Path) -> None:
+def test_all_distributions_have_one_version(client_wheel: Path, federated_wheel: Path) -> None:
     import online
 
     assert client_wheel.name.startswith(f"online_client-{online.__version__}-")
+    assert federated_wheel.name.startswith(f"online_federated-{online.__version__}-")

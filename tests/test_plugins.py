@@ -28,7 +28,7 @@ options = { input = "vector", size = 2 }
 
 def test_every_folder_is_a_plugin_with_its_own_name() -> None:
     folders = {path.parent.name for path in Path("online/plugins").glob("*/plugin.py")}
-    assert folders == {plugin.name for plugin in list_plugins()}
+    assert folders == {plugin.name for plugin in list_plugins() if type(plugin).__module__.startswith("online.")}
 
 
 def test_a_plugin_with_a_table_forgets_erased_users() -> None:

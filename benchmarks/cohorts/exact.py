@@ -16,17 +16,17 @@ from benchmarks.cohorts.tasks import Rows, Task
 from online.models import Example, Options
 from online.models.classifier import Classifier
 from online.models.statistics.exact import ExactStatistics
-from online.plugins.cohorts.secure_aggregation.client import AggregationClient
-from online.plugins.cohorts.secure_aggregation.errors import AggregationFailed
-from online.plugins.cohorts.secure_aggregation.messages import (
+from online_federated.secure_aggregation.client import AggregationClient
+from online_federated.secure_aggregation.errors import AggregationFailed
+from online_federated.secure_aggregation.messages import (
     AggregationGroup,
     PublicKeys,
     SealedShares,
     Unmasking,
     choose_threshold,
 )
-from online.plugins.cohorts.secure_aggregation.server import recover_sum, route_shares
-from online.plugins.cohorts.values import (
+from online_federated.secure_aggregation.server import recover_sum, route_shares
+from online_federated.values import (
     SumLimits,
     check_limits,
     choose_layout,

@@ -11,7 +11,7 @@ from benchmarks import clinc150
 from benchmarks.cohorts.averaging import Problem
 from online.models import Options
 from online.models.classifier import Classifier
-from online.plugins.cohorts.values import SumLimits
+from online_federated.values import SumLimits
 
 Row = tuple[bytes, str]  # input as a service logs it, class
 Rows = list[Row]

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { CohortMember, UnexpectedAnswer } from '../../packages/secure-aggregation/src/index.js';
 import { Scene, VALUES } from './scene.js';
 
-// A cohort with a real service is in tests/plugins/cohorts/test_aggregation_conformance.py.
+// A cohort with a real service is in tests/packages/online_federated/test_aggregation_conformance.py.
 
 const COHORT = {
   parameters: { classes: ['a'], max_examples: 3 },

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import vectors from '../../../tests/plugins/cohorts/aggregation_vectors.json';
+import vectors from '../../../tests/packages/online_federated/aggregation_vectors.json';
 import { Layout } from '../../packages/secure-aggregation/src/index.js';
 import { expand, KEY_BYTES, KeyPair } from '../../packages/secure-aggregation/src/primitives.js';
 import { splitSecret } from '../../packages/secure-aggregation/src/shamir.js';
 import { fromHex, toHex } from './scene.js';
 
-// What whole members send is compared in tests/plugins/cohorts/test_aggregation_conformance.py: in Node and in Chromium.
+// What whole members send is compared in tests/packages/online_federated/test_aggregation_conformance.py: in Node and in Chromium.
 
 const drawn = fromHex(vectors.members[1].random);
 const secret = (place: number) => drawn.slice(place * KEY_BYTES, (place + 1) * KEY_BYTES);

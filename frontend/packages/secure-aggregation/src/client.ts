@@ -6,7 +6,7 @@
    mask       --masked values-->       collects them: the survivors
    unmask     --shares of seeds-->     the sum of the survivors' values
 
-   The protocol and its limits: `online/plugins/cohorts/secure_aggregation/`, whose bytes these are.
+   The protocol and its limits: `packages/online-federated/online_federated/secure_aggregation/`, whose bytes these are.
 */
 
 import { AggregationFailed } from './errors.js';

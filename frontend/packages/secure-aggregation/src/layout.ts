@@ -2,7 +2,7 @@
 
    integers [L] --modulo 2^bits--> residues [L] --masks are added--> packed bits
 
-   A residue is a number of 64 bits in two words, the lower one first. The bytes are those of `online/plugins/cohorts/secure_aggregation/layout.py`.
+   A residue is a number of 64 bits in two words, the lower one first. The bytes are those of `packages/online-federated/online_federated/secure_aggregation/layout.py`.
 */
 
 import { AggregationFailed } from './errors.js';

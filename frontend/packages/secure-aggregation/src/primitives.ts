@@ -1,6 +1,6 @@
 /* The cryptography, all of it from WebCrypto: X25519, HKDF-SHA256, AES-256-GCM, SHA-256, and AES-256-CTR as generator.
 
-   The bytes are those of `online/plugins/cohorts/secure_aggregation/primitives.py`.
+   The bytes are those of `packages/online-federated/online_federated/secure_aggregation/primitives.py`.
 */
 
 import { AggregationFailed } from './errors.js';

@@ -2,7 +2,7 @@
 
    f(x) = secret + a_1 x + ... + a_(t-1) x^(t-1)  modulo a prime      share of holder x: f(x), x > 0
 
-   A member splits secrets only; the service puts the shares together. Shares are those of `online/plugins/cohorts/secure_aggregation/shamir.py`.
+   A member splits secrets only; the service puts the shares together. Shares are those of `packages/online-federated/online_federated/secure_aggregation/shamir.py`.
 */
 
 import type { Bytes, RandomBytes } from './primitives.js';
