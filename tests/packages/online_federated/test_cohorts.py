@@ -21,6 +21,7 @@ from online.schemas.access.callers import SERVICE
 from online.serving.feedback.sums.submission import submit_sums
 from online.settings import ModelSettings
 from online.store import Store
+from online.store.erasure.jobs import load_counts
 from online_federated import cohorts
 from online_federated.cohorts import Cohorts, time_to_add
 from online_federated.membership import end_cohorts_of
@@ -543,6 +544,9 @@ def test_an_erased_user_ends_the_cohorts_of_which_it_is_a_member(app: FastAPI, c
     store = app.state.runtime.workspace.store
     assert store.read(lambda connection: load_bodies(connection, "lab", joined, "joining")) == {}
     assert load(client, other)["state"] == "joining"
+    erasure = started.json()["id"]
+    counts = store.read(lambda connection: load_counts(connection, erasure, "lab"))
+    assert counts["cohorts"] == 1, "the statement says how many"
 
 
 def test_a_cohort_that_ends_while_its_total_is_added_gives_none(
