@@ -29,6 +29,8 @@ from benchmarks.clinc150 import Int8s, Split, split
 from benchmarks.report import command, create_parser, print_json, progress, say, table, verdict
 from online.learning.learner import Learner
 from online.learning.process import create_learner
+from online.plugins.moderation.callers.standing import load_newest_standings
+from online.plugins.moderation.model_moderation import ModelModeration
 from online.schemas.access.callers import Caller, Scope
 from online.schemas.events import Event
 from online.schemas.feedback import FeedbackItem
@@ -36,7 +38,6 @@ from online.serving.building import build
 from online.serving.model_runtime import ModelRuntime
 from online.settings import ModelSettings, Settings
 from online.store import now
-from online.store.callers.standing import load_newest_standings
 from online.store.predictions import add_predictions
 from online.store.repertoire.replies import add_reply
 
@@ -208,7 +209,7 @@ class Attack:
 
     async def _review(self) -> None:
         started = time.monotonic()
-        await self.model.caller_review.review()
+        await self.model.parts.find(ModelModeration).review.review()
         self.run.review_ms = max(self.run.review_ms, 1_000 * (time.monotonic() - started))
         await self._learn()
 

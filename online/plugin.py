@@ -130,7 +130,7 @@ class Plugin:
         return ()
 
     def feedback_review(self) -> "FeedbackReview | None":
-        """Return what notes the feedback of callers that are not trusted, in its transaction; one plugin has it."""
+        """Return what decides about feedback of callers that are not trusted, in its transaction; one plugin has it."""
         return None
 
     def worker_support(self) -> "WorkerSupport | None":

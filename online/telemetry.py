@@ -159,16 +159,6 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.predictions = self.counter("online_predictions_total", "Instances answered", "model")
         self.feedback = self.counter("online_feedback_total", "Feedback items acknowledged", "model", "kind")
-        self.callers = self.gauge(
-            "online_callers",
-            "Callers that are not trusted, by what the review made of them",
-            "livemax",
-            "model",
-            "state",
-        )
-        self.caller_decisions = self.counter(
-            "online_caller_decisions_total", "Changes of the state of a caller", "model", "state"
-        )
         self.refused = self.counter("online_refused_requests_total", "Requests answered with an error", "status")
         self.prediction_seconds = self._seconds(
             "online_prediction_seconds", "Time from a predict request's body being read to its answer being ready"

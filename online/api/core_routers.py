@@ -1,7 +1,7 @@
 """The routes of the core, in the order in which they are tried; those of plugins come after them."""
 
 from online.api import unmatched
-from online.api.auth import holder_routes, key_routes, session
+from online.api.auth import key_routes, session
 from online.api.rest import (
     classes,
     conversations,
@@ -16,7 +16,6 @@ from online.api.rest import (
     replies,
     versions,
 )
-from online.api.rest.curating import review
 from online.api.routes import Router, RouteTable
 from online.installed import collect_all
 
@@ -32,11 +31,9 @@ MODULES = (
     versions,
     events,
     health,
-    review,
     devices,
     session,
     key_routes,
-    holder_routes,
 )
 
 

@@ -16,8 +16,6 @@ from online.models import spec_of
 from online.models.devices.probe import Devices, SystemDevices
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
-from online.serving.callers.caller_review import CallerReview
-from online.serving.callers.holders import Holders
 from online.serving.devices.placing import ServingPlaces, place_models
 from online.serving.devices.replica import ServingPlace
 from online.serving.disk_space import DiskSpace, measure_space
@@ -25,7 +23,7 @@ from online.serving.encoder_sources import EncoderCache, ModelSource
 from online.serving.erasure.erasures import Erasures
 from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
-from online.serving.event_feed import EventFeed, FeedEvent
+from online.serving.event_feed import EventFeed
 from online.serving.event_retention import EventRetention, ExpiringModel
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.feedback_slots import FeedbackSlots
@@ -55,7 +53,6 @@ from online.snapshots import Snapshots
 from online.state.device_reports import DeviceReporter
 from online.state.guard import Guard
 from online.state.workspace import Workspace
-from online.store.callers.standing import STATES, State
 from online.store.shadow_answers import ShadowAnswerRow, add_shadow_answers
 from online.telemetry import Metrics
 
@@ -224,7 +221,6 @@ class ModelBuilder:
         )
         recorder = self.work.recorders[spec.name]
         feedback = Feedback(settings, transactions, self.store, recorder, feed, metrics, self.clock, self.rates)
-        holders = self._build_holders(feedback, feed)
         outcomes = OutcomeMarker(feedback, feed, metrics, self.clock, self.is_primary)
         runtime = ModelRuntime(
             spec=spec,
@@ -234,8 +230,6 @@ class ModelBuilder:
             transactions=transactions,
             predictor=self._build_predictor(transactions),
             feedback=feedback,
-            holders=holders,
-            caller_review=CallerReview(holders, live, partial(self._show_states, spec.name)),
             outcomes=outcomes,
             repertoire=Repertoire(transactions, settings.max_text_chars),
             relay=relay,
@@ -294,17 +288,6 @@ class ModelBuilder:
         return Predictor(
             self.settings, transactions, self.journal_writer, self.metrics, self.clock, shadow, monitor, self.rates
         )
-
-    def _build_holders(self, feedback: Feedback, feed: EventFeed) -> Holders:
-        def on_change(holder: str, state: State, reason: str | None) -> None:
-            self.metrics.caller_decisions.labels(feedback.name, state).inc()
-            feed.send(FeedEvent("caller", {"caller": holder, "state": state, "reason": reason}, owner=holder))
-
-        return Holders(feedback, on_change)
-
-    def _show_states(self, model: str, states: Mapping[str, int]) -> None:
-        for state in STATES:
-            self.metrics.callers.labels(model, state).set(states.get(state, 0))
 
     def _build_relay(self, spec: ModelSettings, live: LiveModel) -> StreamRelay | None:
         workspace = self.workspace

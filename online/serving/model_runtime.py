@@ -15,8 +15,6 @@ from online.errors import LogReplaced, Unavailable
 from online.installed import ContributedParts
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
-from online.serving.callers.caller_review import CallerReview
-from online.serving.callers.holders import Holders
 from online.serving.event_feed import EventFeed
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.outcomes import OutcomeMarker
@@ -75,8 +73,6 @@ class ModelRuntime:
     transactions: Transactions
     predictor: Predictor
     feedback: Feedback
-    holders: Holders
-    caller_review: CallerReview
     outcomes: OutcomeMarker
     repertoire: Repertoire
     relay: StreamRelay | None
@@ -231,8 +227,6 @@ class ModelRuntime:
             yield self.predictor.monitor.run()
         if is_primary:
             yield self.outcomes.run()
-            if self.feedback.influence.has_limits:
-                yield self.caller_review.run()
             if self.relay is not None:
                 yield self.relay.run()
 

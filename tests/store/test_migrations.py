@@ -4,6 +4,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def engine(url: str) -> Iterator[Engine]:
 def notes(folder: Path, *scripts: str) -> TableGroup:
     """The tables of a feature of somebody else, with a migration for each script, in a folder whose name has a space."""
     migrations = folder / f"migrations of {len(scripts)}"
-    migrations.mkdir()
+    migrations.mkdir(parents=True)
     for number, script in enumerate(scripts, start=1):
         (migrations / f"r{number}.py").write_text(script)
     table = Table("note", MetaData(), Column("id", String, primary_key=True))
@@ -151,6 +152,18 @@ def test_a_group_of_an_earlier_revision_is_migrated(engine: Engine, tmp_path: Pa
     with engine.begin() as connection:
         connection.execute(text("INSERT INTO note VALUES ('n1')"))
     open_with(engine, notes(tmp_path, VERSION_1, VERSION_2))
+    rows = dump(engine)
+    assert rows["note"] == [{"id": "n1", "stars": 5}] and rows["alembic_version_notes"] == [{"version_num": "2"}]
+
+
+def test_a_table_that_the_core_once_had_becomes_that_of_a_group_and_is_migrated(engine: Engine, tmp_path: Path) -> None:
+    open_with(engine)
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE note (id VARCHAR NOT NULL, PRIMARY KEY (id))"))
+        connection.execute(text("INSERT INTO note VALUES ('n1')"))
+    with pytest.raises(SetupError, match="a table 'note' without a schema revision"):
+        open_with(engine, notes(tmp_path / "a", VERSION_1, VERSION_2))
+    open_with(engine, replace(notes(tmp_path / "b", VERSION_1, VERSION_2), was_core=True))
     rows = dump(engine)
     assert rows["note"] == [{"id": "n1", "stars": 5}] and rows["alembic_version_notes"] == [{"version_num": "2"}]
 

@@ -32,7 +32,11 @@ MAX_BYTES = 1 << 31  # that a mutant may write: a journal that rotates without a
 NEVER_S = 900.0
 FEEDBACK = (
     *("tests/api/rest/test_predict.py", "tests/api/rest/test_feedback_links.py", "tests/api/rest/test_examples.py"),
-    *("tests/serving/feedback/test_outcomes.py", "tests/serving/callers", "tests/plugins/moderation/test_inbox.py"),
+    *(
+        "tests/serving/feedback/test_outcomes.py",
+        "tests/plugins/moderation/callers",
+        "tests/plugins/moderation/test_inbox.py",
+    ),
     *("tests/api/auth", "tests/plugins/usage", "tests/store/usage", "tests/api/rest/test_conversations.py"),
 )
 LEARNER = tuple(

@@ -19,7 +19,6 @@ from online.serving.erasure.statement import describe_state
 from online.serving.feedback.retraction import record_retractions
 from online.store.callers.held_feedback import delete_held_of, list_held_ids_of
 from online.store.callers.quotas import delete_quotas_of
-from online.store.callers.standing import delete_standing_of
 from online.store.erasure import jobs, log, words
 
 RETRACTED, NOTED, BLANKED = 50, 1_000, 200  # rows of one transaction, for which others wait some milliseconds
@@ -94,11 +93,10 @@ def find_last_retraction(erasure: ModelErasure, connection: Connection) -> int:
 
 
 def delete_conversations(erasure: ModelErasure, connection: Connection) -> None:
-    """Delete the user's conversations, held feedback and standing, and what plugins keep of them."""
+    """Delete the user's conversations, held feedback and use of quotas, and what plugins keep of them."""
     name, user = erasure.name, erasure.user
     collect("forget_records", connection, name, list_held_ids_of(connection, name, user))
     count, held = words.delete_conversations(connection, name, user), delete_held_of(connection, name, user)
     delete_quotas_of(connection, user)
-    delete_standing_of(connection, name, user)
     erasure.add_counts(connection, conversations=count, **({"held": held} if held else {}))
     erasure.add_counts(connection, **log.forget_in_plugins(connection, log.ErasedNames(name, (), (user,))))

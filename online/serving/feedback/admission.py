@@ -1,9 +1,8 @@
-"""Admits feedback of a caller, and decides whether it is learned at once.
+"""Admits feedback of a caller.
 
     about what somebody else was answered  --> NotFound, as if there were no such prediction
-    it teaches (see `is_teaching`)         --> needs the scope teach; a reviewed caller's is held
-    it contradicts an example question     --> a reviewed caller's is held (see example_questions.py)
-    its holder has said enough already     --> it is held until others agree (see influence.py)
+    it teaches (see `is_teaching`)         --> needs the scope teach, or a review that can hold it
+    the review holds or refuses it         --> held, or an error (see feedback_review.py)
     over a quota of the hour               --> QuotaExceeded
     otherwise                              --> it replaces what the same holder said about the same prediction
 
@@ -13,7 +12,6 @@ in the transaction that stores the feedback.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection
@@ -22,32 +20,16 @@ from online.errors import Forbidden, QuotaExceeded
 from online.models import spec_of
 from online.schemas.access.callers import Caller
 from online.serving.feedback.events import find_subject
-from online.serving.feedback.example_questions import contradicts_examples
-from online.serving.feedback.influence import Influence
-from online.serving.feedback.sums.admission import admit_sums
+from online.serving.feedback.feedback_review import Admission, FeedbackReview, SubmittedItem
+from online.serving.feedback.sums.admission import check_may_send_sums, check_room_for_sums
 from online.serving.processes.store_messages import NewFeedback
 from online.settings import ModelSettings, Settings
-from online.store.callers.held_feedback import HeldFeedbackRow, HoldReason, count_undecided
-from online.store.callers.quotas import QuotaKind, use_quota
+from online.store.callers.held_feedback import HeldFeedbackRow
+from online.store.callers.quotas import use_quota
 from online.store.classes import is_taught_class
 from online.store.feedback import FeedbackRow
 from online.store.predictions import PredictionRow
 from online.store.repertoire.replies import find_reply_by_text
-
-MAX_HELD = 100  # items of one holder that wait for a curator, or for others to agree
-MAX_HELD_IN_ALL = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """The decision about one item.
-
-    hold: why it is not learned yet; None if it is. holder: the number of its holder, as in `Event`.
-    """
-
-    is_teaching: bool
-    hold: HoldReason | None = None
-    holder: int = 0
 
 
 def holder_of(caller: Caller, user: str | None) -> str:
@@ -81,7 +63,8 @@ def is_teaching(connection: Connection, model: ModelSettings, item: NewFeedback)
 def admit(
     connection: Connection,
     settings: Settings,
-    influence: Influence,
+    model: ModelSettings,
+    review: FeedbackReview,
     caller: Caller,
     place: int,
     item: NewFeedback,
@@ -91,47 +74,18 @@ def admit(
     if caller.is_trusted:
         return Admission(False)
     if item.example_count:
-        holder = holder_of(caller, item.user)
-        number = admit_sums(connection, settings, influence, caller, holder, item.example_count)
-        return Admission(True, holder=number)
-    model, at = influence.model, datetime.now(UTC)
+        check_may_send_sums(caller)
+        admission = review.admit(connection, settings, model, SubmittedItem(place, item, caller, None, None, True))
+        check_room_for_sums(connection, settings, model.name, holder_of(caller, item.user), item.example_count)
+        return admission
     teaches = is_teaching(connection, model, item)
-    if teaches and not caller.may("teach") and not caller.is_reviewed:
+    if teaches and not caller.may("teach") and not (caller.is_reviewed and review.can_hold):
         raise Forbidden(
             f"feedback {place} teaches something new, which needs the scope 'teach'; the caller {caller.id!r} may "
             "only rate its own answers and pick existing replies or classes"
         )
     subject = find_subject(connection, model, place, item, prediction)
-    standing = influence.load_or_create_standing(connection, caller, holder_of(caller, item.user), at)
-    hold = influence.find_hold(connection, standing, item, subject)
-    if hold != "quarantine" and needs_review(connection, model.name, caller, item, prediction, teaches, subject):
-        hold = "review"
-    if hold is None:
-        influence.note_learned(connection, standing, at)
-    else:
-        check_room_for_held(connection, model.name, place, standing.holder)
-    return Admission(teaches, hold, standing.number)
-
-
-def needs_review(
-    connection: Connection,
-    model: str,
-    caller: Caller,
-    item: NewFeedback,
-    prediction: PredictionRow | None,
-    teaches: bool,
-    subject: str | None,
-) -> bool:
-    """Return whether a curator decides about an item first: it adds something, or contradicts what curators have put down."""
-    if caller.may("teach"):
-        return False
-    return teaches or (caller.is_reviewed and contradicts_examples(connection, model, item, prediction, subject))
-
-
-def check_room_for_held(connection: Connection, model: str, place: int, holder: str) -> None:
-    """Raise QuotaExceeded."""
-    if count_undecided(connection, model, holder) >= MAX_HELD or count_undecided(connection, model) >= MAX_HELD_IN_ALL:
-        raise QuotaExceeded(f"feedback {place}: too much waits for review; try again later", 3_600)
+    return review.admit(connection, settings, model, SubmittedItem(place, item, caller, prediction, subject, teaches))
 
 
 def charge(
@@ -159,7 +113,7 @@ def charge_teaching(connection: Connection, settings: Settings, caller: Caller, 
         )
 
 
-def use(connection: Connection, holder: str, kind: QuotaKind, count: int, most: int, at: datetime) -> None:
+def use(connection: Connection, holder: str, kind: str, count: int, most: int, at: datetime) -> None:
     """Count a use against a quota. Raises QuotaExceeded."""
     if use_quota(connection, holder, kind, count, at) > most:
         next_hour = at.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)

@@ -62,7 +62,7 @@ class Feedback:
         """store: where feedback is committed. recorder: for what this process commits itself."""
         self.settings, self.transactions, self.metrics, self.clock = settings, transactions, metrics, clock
         self.store, self.recorder, self.feed, self.rates = store, recorder, feed, rates
-        self.spec, self.name, self.influence = transactions.spec, transactions.name, recorder.influence
+        self.spec, self.name = transactions.spec, transactions.name
         self.acknowledged: deque[tuple[int, str, float]] = deque(maxlen=MAX_ACKNOWLEDGED)
         self.on_overtaken: Callable[[int], None] = lambda learned_until: None
 
@@ -102,12 +102,6 @@ class Feedback:
         learned_until = self.transactions.live.current.learned_until
         if any(offset <= learned_until for offset, _, _ in new):
             self.on_overtaken(learned_until)
-
-    def note_rejected(self, rows: Sequence[HeldFeedbackRow]) -> None:
-        """Send each item's caller that it is not learned. The decision is in the store, and in the row."""
-        for row in rows:
-            data = held_outcome(row).model_dump(exclude_none=True)
-            self.feed.send(FeedEvent("rejected", data, row.user if row.user is not None else row.caller))
 
     async def _submit(
         self,

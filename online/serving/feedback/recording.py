@@ -20,12 +20,11 @@ from online.models import can_tune_encoder, spec_of
 from online.schemas.access.callers import Caller
 from online.schemas.events import Event, is_positive
 from online.schemas.feedback import FeedbackItem, FeedbackStatus, Receipt
-from online.serving.feedback.admission import Admission, admit, charge, holder_of, owns_feedback
+from online.serving.feedback.admission import admit, charge, holder_of, owns_feedback
 from online.serving.feedback.checks import learned_fields
 from online.serving.feedback.events import build_events
-from online.serving.feedback.feedback_review import find_review
+from online.serving.feedback.feedback_review import Admission, find_review
 from online.serving.feedback.held import held_receipt, withdraw
-from online.serving.feedback.influence import Influence
 from online.serving.feedback.retraction import record_retraction
 from online.serving.processes.store_messages import NewFeedback, RetractFeedback, SubmitFeedback
 from online.settings import ModelSettings, Settings
@@ -51,7 +50,7 @@ class FeedbackRecorder:
 
     def __init__(self, settings: Settings, spec: ModelSettings, journal: JournalCopy) -> None:
         self.settings, self.spec, self.name, self.journal = settings, spec, spec.name, journal
-        self.influence, self.review = Influence(settings, spec), find_review()
+        self.review = find_review()
         self.encoder_is_tunable = can_tune_encoder(spec.kind, spec.options)
 
     def begin(self, connection: Connection, encoders: Set[str]) -> None:
@@ -164,7 +163,14 @@ class SubmissionRecording:
             self.write()  # what a holder has said before counts
             self._withdraw_replaced(item, caller)
         admission = admit(
-            self.connection, self.recorder.settings, self.recorder.influence, caller, place, item, prediction
+            self.connection,
+            self.recorder.settings,
+            self.spec,
+            self.recorder.review,
+            caller,
+            place,
+            item,
+            prediction,
         )
         self.new.append((item, admission))
         if admission.hold is not None:

@@ -1,13 +1,12 @@
 """The use of quotas by each caller, by the hour: durable, and shared by all servers of a store."""
 
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import Connection, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Field, SQLModel
 
-QuotaKind = Literal["feedback", "teaching", "influence"]
 KEPT = timedelta(hours=48)
 
 
@@ -35,7 +34,7 @@ def delete_quotas_of(connection: Connection, holder: str) -> None:
     connection.execute(delete(QUOTAS).where(QUOTAS.c.holder == holder))
 
 
-def use_quota(connection: Connection, holder: str, kind: QuotaKind, count: int, at: datetime) -> int:
+def use_quota(connection: Connection, holder: str, kind: str, count: int, at: datetime) -> int:
     """Add to what a holder has used within the hour of `at`; return the sum."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     statement = dialect.insert(QUOTAS).values(holder=holder, kind=kind, hour=hour_of(at), count=count)
@@ -49,7 +48,7 @@ def use_quota(connection: Connection, holder: str, kind: QuotaKind, count: int, 
     return used
 
 
-def used_since(connection: Connection, holder: str, kind: QuotaKind, since: datetime) -> int:
+def used_since(connection: Connection, holder: str, kind: str, since: datetime) -> int:
     """Return what a holder has used since the beginning of an hour, as far as it is still known."""
     of_holder = (QUOTAS.c.holder == holder, QUOTAS.c.kind == kind, QUOTAS.c.hour >= hour_of(since))
     return connection.scalar(select(func.sum(QUOTAS.c["count"])).where(*of_holder)) or 0

@@ -5,6 +5,7 @@ For the core, then for each group of tables that a feature has (`tables.py`):
     revision is the newest      --> nothing to do (one query; Alembic is not imported)
     no revision, no tables      --> create them
     a known older revision      --> run the migrations
+    tables that the core had    --> are those of the group's first revision
     any other, or damaged       --> SetupError, and nothing is changed
 
 Processes that start at the same time wait for the first one. All is one transaction: a process that is killed leaves the
@@ -23,7 +24,6 @@ from online.store.callers.api_keys import API_KEYS
 from online.store.callers.audit import AUDIT
 from online.store.callers.held_feedback import HELD
 from online.store.callers.quotas import QUOTAS
-from online.store.callers.standing import STANDING
 from online.store.classes import CLASSES
 from online.store.conversations.conversations import CONVERSATIONS
 from online.store.conversations.turns import TURNS
@@ -78,8 +78,8 @@ CORE_TABLES = [
     ERASURE_ITEMS,
     RELEARNINGS,
     AUDIT,
-    STANDING,
 ]
+UNRECORDED = "unrecorded"  # the revision of tables that the core had before their group did: its first one
 NOTHING: dict[tuple[Table, str], str] = {}  # the queries of `select_nothing`, by table and dialect
 
 
@@ -117,9 +117,15 @@ def find_revisions(connection: Connection, groups: Sequence[TableGroup], url: st
 
 
 def find_revision(connection: Connection, group: TableGroup, names: set[str], url: str) -> str | None:
-    """Return the revision of a group's tables; None if there are none. Raises SetupError for tables of another origin."""
+    """Return the revision of a group's tables, `UNRECORDED` for those of an earlier core, or None if there are none.
+
+    Raises SetupError for tables of another origin.
+    """
     if group.version_table not in names:
-        if foreign := sorted({table.name for table in group.tables} & names):
+        foreign = sorted({table.name for table in group.tables} & names)
+        if foreign and group.was_core and "alembic_version" in names:
+            return UNRECORDED
+        if foreign:
             raise SetupError(
                 f"the store {without_password(url)} has a table {foreign[0]!r} without a schema revision: a version of online "
                 "before the first release wrote it, or another program; nothing was changed: open it with what wrote it, or "
@@ -145,6 +151,9 @@ def lock_schema(connection: Connection) -> None:
 
 def migrate(connection: Connection, group: TableGroup, revision: str | None, url: str) -> None:
     """Bring the tables of a group from a revision to the newest one. The lock is held."""
+    if revision == UNRECORDED:
+        revision = group.revisions[0]
+        record_revision(connection, group, revision)
     if revision is None:
         create_tables(connection, group)
     elif revision != group.head:
@@ -161,10 +170,15 @@ def create_tables(connection: Connection, group: TableGroup) -> None:
     """Create the tables of a group at its newest revision."""
     for table in group.tables:
         table.create(connection)
+    record_revision(connection, group, group.head)
+
+
+def record_revision(connection: Connection, group: TableGroup, revision: str) -> None:
+    """Record the revision of the tables of a group, which has none yet."""
     name = group.version_table
     key = f"CONSTRAINT {name}_pkc PRIMARY KEY (version_num)"  # as Alembic creates it
     connection.execute(text(f"CREATE TABLE {name} (version_num VARCHAR(32) NOT NULL, {key})"))
-    connection.execute(text(f"INSERT INTO {name} (version_num) VALUES (:head)"), {"head": group.head})
+    connection.execute(text(f"INSERT INTO {name} (version_num) VALUES (:revision)"), {"revision": revision})
 
 
 def check_columns(connection: Connection, groups: Sequence[TableGroup], url: str) -> None:

@@ -21,13 +21,15 @@ class TableGroup:
     """Tables that are created and migrated together.
 
     tables: as the code uses them. revisions: of the schema, oldest first. migrations: the folder with an Alembic script for
-    each revision; the first one creates the tables, and each later one changes them.
+    each revision; the first one creates the tables, and each later one changes them. was_core: whether the tables of the first
+    revision were those of the core in an earlier version of this package.
     """
 
     name: str
     tables: Sequence[Table]
     revisions: Sequence[str]
     migrations: Path
+    was_core: bool = False
 
     @property
     def head(self) -> str:

@@ -8,7 +8,7 @@ import pytest
 from online.schemas.feedback import FeedbackItem
 from online.serving.feedback.recording import prepare_item
 from online.serving.processes.store_messages import SubmitFeedback
-from tests.serving.callers.scene import Scene, caller
+from tests.plugins.moderation.callers.scene import Scene, caller
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from sqlalchemy import Connection
 
 from online.errors import AlreadyDecided, BadInput, Conflict, NotFound, TextTooLong
 from online.models import spec_of
+from online.plugins.moderation.callers.standing import load_number
+from online.plugins.moderation.held.deciding import note_rejected, reject
 from online.plugins.moderation.inbox.planning import DecisionPlan, make_plan
 from online.plugins.moderation.inbox.reading import InboxReader, load_items
 from online.plugins.moderation.inbox.schemas import (
@@ -48,12 +50,10 @@ from online.serving.feedback.admission import holder_of
 from online.serving.feedback.checks import learned_fields
 from online.serving.feedback.feedback import Feedback, prepare_items
 from online.serving.feedback.retraction import record_retraction
-from online.serving.feedback.review import reject
 from online.serving.processes.store_messages import NewFeedback
 from online.serving.versions import EncoderConfig
 from online.store import now
 from online.store.callers.held_feedback import HeldFeedbackRow, decide, load_held_of
-from online.store.callers.standing import load_number
 from online.store.feedback import list_opinions, set_refusal
 from online.store.predictions import PredictionRow, load_predictions
 from online.store.repertoire.replies import ReplyRow, find_reply
@@ -141,7 +141,7 @@ class Inbox:
         decided: DecideAnswer
         decided, work = await self.transactions.commit(record)
         self.feedback.note_acknowledged(work.receipts)
-        self.feedback.note_rejected(work.rejected)
+        note_rejected(self.feedback, work.rejected)
         return decided
 
     async def _prepare(

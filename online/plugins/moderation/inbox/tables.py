@@ -9,14 +9,12 @@ No table here holds words of users: an item is the id of a feedback, a held feed
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Index, delete, func, insert, or_, select, update
 from sqlmodel import Field, SQLModel
 
 from online.store.callers.held_feedback import HELD
-from online.store.database.tables import TableGroup
 from online.store.database.values import ERASED, NO_TEXT, now
 from online.store.feedback import FEEDBACK
 from online.store.predictions import PREDICTIONS, restore_features
@@ -96,9 +94,6 @@ ITEMS: Any = InboxItemRow.__table__  # type: ignore[attr-defined]
 ASSIGNMENTS: Any = InboxAssignmentRow.__table__  # type: ignore[attr-defined]
 DECISIONS: Any = InboxDecisionRow.__table__  # type: ignore[attr-defined]
 OUTCOMES: Any = InboxOutcomeRow.__table__  # type: ignore[attr-defined]
-INBOX_TABLES = TableGroup(
-    "inbox", (ITEMS, ASSIGNMENTS, DECISIONS, OUTCOMES), ("1",), Path(__file__).parent / "migrations"
-)
 
 
 @dataclass(frozen=True, slots=True)

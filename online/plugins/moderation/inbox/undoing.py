@@ -16,6 +16,7 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from online.errors import NotFound
+from online.plugins.moderation.held.queries import hold_again
 from online.plugins.moderation.inbox.additions import undo_addition
 from online.plugins.moderation.inbox.schemas import UndoAnswer
 from online.plugins.moderation.inbox.tables import (
@@ -30,7 +31,7 @@ from online.schemas.events import Event
 from online.schemas.feedback import FeedbackItem, Receipt
 from online.serving.feedback.recording import FeedbackRecorder, build_row, prepare_item
 from online.serving.feedback.retraction import event_at, record_retraction
-from online.store.callers.held_feedback import HeldFeedbackRow, add_held, hold_again, load_held
+from online.store.callers.held_feedback import HeldFeedbackRow, add_held, load_held
 from online.store.database.values import ERASED
 from online.store.events import append_events, derive_event_id, find_events_of_feedback
 from online.store.feedback import FeedbackRow, add_feedback, list_opinions, load_feedback

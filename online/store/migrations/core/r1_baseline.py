@@ -262,12 +262,3 @@ def upgrade() -> None:
     )
     for statement in AUDIT_TRIGGERS[op.get_bind().dialect.name]:
         op.execute(statement)
-    op.create_table(
-        "caller_standing",
-        *keys(TEXT, "model", "holder"),
-        *columns(INTEGER, "number"),
-        *columns(TEXT, "state", "address", "seen_at"),
-        *columns(INTEGER, "judged", "agreed"),
-        *columns(TEXT, "reason", "decided_by", "decided_at", nullable=True),
-    )
-    op.create_index("standing_by_state", "caller_standing", ["model", "state", "seen_at"])

@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from safetensors.numpy import load, save
 
 from online.models.exchange.sums_file import read_metadata, read_sums, read_texts, write_metadata, write_sums
+from online.plugins.moderation.model_moderation import ModelModeration
 from online.settings import ModelSettings
 from tests.api.auth.access import ADMIN_KEY, bearer, browse, build, new_key
 from tests.serving.feedback.sums.files import OPTIONS, draw, make_file
@@ -116,7 +117,8 @@ def test_sums_of_a_quarantined_holder_are_refused_and_those_that_stood_are_retra
     key, admin = new_key(app, "feedback", "teach", name="odd device"), {"X-Admin-Key": ADMIN_KEY}
     assert merge(client, key, id="odd").status_code == 202
     model: Any = app.state.runtime.model("lab")
-    client.portal.call(lambda: model.holders.quarantine("key:odd device", "a test"))  # type: ignore[union-attr]
+    holders = model.parts.find(ModelModeration).holders
+    client.portal.call(lambda: holders.quarantine("key:odd device", "a test"))  # type: ignore[union-attr]
     assert client.get(f"{ROOT}/feedback/odd", headers=bearer(key)).json()["status"] == "retracted"
     assert client.get(f"{ROOT}/held", headers=admin).json()["held"] == []
     response = merge(client, key, seed=1)

@@ -5,8 +5,14 @@ from math import comb
 
 import pytest
 
-from online.serving.callers.agreement import AgreementTally, Verdict, is_at_odds, judge, probability_of_at_most
-from online.store.callers.statements import Statement
+from online.plugins.moderation.callers.agreement import (
+    AgreementTally,
+    Verdict,
+    is_at_odds,
+    judge,
+    probability_of_at_most,
+)
+from online.plugins.moderation.callers.statements import Statement
 
 
 def says(label: str, is_for: bool = True) -> Statement:

@@ -15,13 +15,20 @@ from contextlib import suppress
 from sqlalchemy import Connection
 
 from online.errors import Conflict, NotFound
+from online.plugins.moderation.callers.standing import (
+    StandingRow,
+    State,
+    load_or_create_standing,
+    load_standing,
+    set_state,
+)
+from online.plugins.moderation.held.deciding import accept_held, note_rejected, reject, reject_held
+from online.plugins.moderation.held.queries import list_undecided
 from online.schemas.feedback import FeedbackItem
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.retraction import find_closed_until, record_retraction
-from online.serving.feedback.review import accept_held, reject, reject_held
 from online.store import now
-from online.store.callers.held_feedback import HeldFeedbackRow, HoldReason, add_held, list_undecided
-from online.store.callers.standing import StandingRow, State, load_or_create_standing, load_standing, set_state
+from online.store.callers.held_feedback import HeldFeedbackRow, HoldReason, add_held
 from online.store.database.values import ERASED, NO_TEXT
 from online.store.feedback import FeedbackRow, load_unretracted_of_holder
 from online.store.predictions import load_predictions
@@ -63,7 +70,7 @@ class Holders:
         while rejected := await self.feedback.transactions.write(
             lambda connection: self._reject_some(connection, holder, by)
         ):
-            self.feedback.note_rejected(rejected)
+            note_rejected(self.feedback, rejected)
         return await self._load(holder)
 
     # parts of it

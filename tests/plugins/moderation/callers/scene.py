@@ -14,12 +14,13 @@ import numpy as np
 from online.learning.learner import Learner
 from online.learning.process import create_learner
 from online.models.encoders.text import TEXT_WIDTH
+from online.plugins.moderation.callers.standing import StandingRow, load_standing
+from online.plugins.moderation.model_moderation import ModelModeration
 from online.schemas.access.callers import Caller, Scope
 from online.schemas.feedback import FeedbackItem, Receipt
 from online.serving.building import build
 from online.settings import ModelSettings, Settings
 from online.store import now
-from online.store.callers.standing import StandingRow, load_standing
 from online.store.feedback import count_unretracted
 from online.store.predictions import add_predictions
 
@@ -47,7 +48,8 @@ class Scene:
         )
         self.runtime = build(self.settings, with_learner=False)
         self.model = self.runtime.models["m"]
-        self.feedback, self.review = self.model.feedback, self.model.caller_review
+        self.feedback, self.moderation = self.model.feedback, self.model.parts.find(ModelModeration)
+        self.review, self.holders = self.moderation.review, self.moderation.holders
         self.count = 0
         self.learner = self._start_learner(spec)
 

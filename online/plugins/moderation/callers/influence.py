@@ -12,12 +12,13 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import Connection
 
 from online.models import spec_of
+from online.plugins.moderation.callers.standing import StandingRow, load_or_create_standing
+from online.plugins.moderation.settings import ModerationSettings
 from online.schemas.access.callers import Caller, network_of
 from online.serving.processes.store_messages import NewFeedback
 from online.settings import ModelSettings, Settings
 from online.store.callers.held_feedback import HoldReason
 from online.store.callers.quotas import use_quota, used_since
-from online.store.callers.standing import StandingRow, load_or_create_standing
 from online.store.feedback import count_unretracted
 
 
@@ -25,12 +26,12 @@ class Influence:
     """Decides for the holders of one model, within a transaction that stores feedback."""
 
     def __init__(self, settings: Settings, model: ModelSettings) -> None:
-        self.settings, self.model = settings, model
+        self.limits, self.model = settings.part(ModerationSettings), model
         self.has_limits = not spec_of(model.kind).predicts_numbers
 
     def since(self, at: datetime) -> datetime:
         """Return the beginning of the window."""
-        return at - timedelta(hours=self.settings.influence_window_hours)
+        return at - timedelta(hours=self.limits.influence_window_hours)
 
     def load_or_create_standing(self, connection: Connection, caller: Caller, holder: str, at: datetime) -> StandingRow:
         """Return the standing of a holder that gives feedback now; a new one where there is none."""
@@ -57,19 +58,17 @@ class Influence:
         def count(about: str | None) -> int:
             return count_unretracted(connection, self.model.name, standing.holder, since, about, prediction_id)
 
-        most = self.settings.new_influence_per_reply if is_new else self.settings.influence_per_reply
+        most = self.limits.new_influence_per_reply if is_new else self.limits.influence_per_reply
         if subject is not None and count(subject) >= most:
             return False
-        return not is_new or (
-            count(None) < self.settings.new_influence and self._has_address_room(connection, standing)
-        )
+        return not is_new or (count(None) < self.limits.new_influence and self._has_address_room(connection, standing))
 
     def _has_address_room(self, connection: Connection, standing: StandingRow) -> bool:
         if not standing.address:
             return True
         since = self.since(datetime.now(UTC))
         used = used_since(connection, f"{self.model.name}@{standing.address}", "influence", since)
-        return used < self.settings.new_influence_per_address
+        return used < self.limits.new_influence_per_address
 
     def note_learned(self, connection: Connection, standing: StandingRow, at: datetime) -> None:
         """Count an item that is learned against the budget of its holder's address."""

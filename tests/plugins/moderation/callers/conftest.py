@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.serving.callers.scene import Scene
+from tests.plugins.moderation.callers.scene import Scene
 
 
 @pytest.fixture

@@ -9,9 +9,10 @@ from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep
 from online.api.responses import json_response, live_headers
 from online.api.routes import Router
-from online.schemas.access.standing import HolderInfo, HoldersAnswer
+from online.plugins.moderation.callers.schemas import HolderInfo, HoldersAnswer
+from online.plugins.moderation.callers.standing import StandingRow, count_given, count_states, list_standings
+from online.plugins.moderation.model_moderation import ModelModeration
 from online.serving.model_runtime import ModelRuntime
-from online.store.callers.standing import StandingRow, count_given, count_states, list_standings
 
 router = Router(compressed=False)
 
@@ -48,13 +49,13 @@ def describe(connection: Connection, model: str, rows: Sequence[StandingRow]) ->
 @router.post("/v1/models/{model}/callers/{holder}:release", "operate", response_model=HolderInfo)
 async def release_caller(model: ModelDep, caller: CallerDep, holder: str) -> Response:
     """Vouch for a caller: what is held of it is learned, and the review leaves it alone."""
-    return await answer_with(model, await model.holders.release(holder, caller.id))
+    return await answer_with(model, await model.parts.find(ModelModeration).holders.release(holder, caller.id))
 
 
 @router.post("/v1/models/{model}/callers/{holder}:drop", "operate", response_model=HolderInfo)
 async def drop_caller(model: ModelDep, caller: CallerDep, holder: str) -> Response:
     """Retract all feedback of a caller, exactly and for good; what it says from now on is held."""
-    return await answer_with(model, await model.holders.drop(holder, caller.id))
+    return await answer_with(model, await model.parts.find(ModelModeration).holders.drop(holder, caller.id))
 
 
 async def answer_with(model: ModelRuntime, row: StandingRow) -> Response:

@@ -4,13 +4,14 @@ import pytest
 from sqlalchemy import Connection
 
 from online.errors import NotFound
+from online.plugins.moderation.callers.influence import Influence
+from online.plugins.moderation.callers.standing import set_state
 from online.schemas.feedback import FeedbackItem
 from online.serving.event_feed import FeedEvent, FeedQueue
 from online.serving.feedback.recording import prepare_item
 from online.store import now
-from online.store.callers.standing import set_state
 from online.store.predictions import load_predictions
-from tests.serving.callers.scene import Scene, caller
+from tests.plugins.moderation.callers.scene import Scene, caller
 
 HONEST = [caller(f"honest-{n}") for n in range(6)]
 TOPICS = range(8)
@@ -95,7 +96,7 @@ def test_what_nobody_agrees_with_expires_with_the_window(scene: Scene) -> None:
     scene.say(caller("ann"), 1, "a")
     held = scene.say(caller("ann"), 2, "a")
     short = scene.settings.model_copy(update={"influence_window_hours": 1e-9})
-    scene.feedback.influence.settings = short
+    scene.review.influence = Influence(short, scene.model.spec)
     events = scene.model.feed.subscribe()
     scene.run(scene.review.review())
     assert [(event.name, event.owner, event.data["id"]) for event in sent(events)] == [("rejected", "ann", held.id)]
@@ -117,7 +118,7 @@ def quarantined(crowd: Scene) -> Scene:
 
 
 def test_an_operator_releases_a_caller_and_all_it_said_is_learned_again(quarantined: Scene) -> None:
-    row = quarantined.run(quarantined.model.holders.release("liar", "key:op"))
+    row = quarantined.run(quarantined.holders.release("liar", "key:op"))
     assert (row.state, row.decided_by) == ("released", "key:op")
     assert quarantined.learned("liar") == len(TOPICS)
     quarantined.run(quarantined.review.review())
@@ -126,17 +127,17 @@ def test_an_operator_releases_a_caller_and_all_it_said_is_learned_again(quaranti
 
 def test_an_operator_drops_all_that_a_caller_said(quarantined: Scene) -> None:
     before = quarantined.fingerprint
-    quarantined.run(quarantined.model.holders.drop("liar", "key:op"))
-    quarantined.run(quarantined.model.holders.drop("honest-0", "key:op"))
+    quarantined.run(quarantined.holders.drop("liar", "key:op"))
+    quarantined.run(quarantined.holders.drop("honest-0", "key:op"))
     assert quarantined.learned("liar") == quarantined.learned("honest-0") == 0
     assert quarantined.fingerprint != before
     with pytest.raises(NotFound):
-        quarantined.run(quarantined.model.holders.drop("nobody", "key:op"))
+        quarantined.run(quarantined.holders.drop("nobody", "key:op"))
 
 
 def test_a_caller_is_sent_which_of_its_held_feedback_was_dropped(quarantined: Scene) -> None:
     events = quarantined.model.feed.subscribe()
-    quarantined.run(quarantined.model.holders.drop("liar", "key:op"))
+    quarantined.run(quarantined.holders.drop("liar", "key:op"))
     rejected = [event for event in sent(events) if event.name == "rejected"]
     assert len({event.data["id"] for event in rejected}) == len(rejected) == len(TOPICS)
     assert {event.owner for event in rejected} == {"liar"}
@@ -145,7 +146,7 @@ def test_a_caller_is_sent_which_of_its_held_feedback_was_dropped(quarantined: Sc
 def test_feedback_of_a_curator_can_be_dropped_as_well(scene: Scene) -> None:
     empty = scene.fingerprint
     scene.say(caller("cora", "curate"), 1, "a")
-    scene.run(scene.model.holders.drop("cora", "key:op"))
+    scene.run(scene.holders.drop("cora", "key:op"))
     assert scene.fingerprint == empty
 
 

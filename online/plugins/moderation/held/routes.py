@@ -10,10 +10,11 @@ from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import json_response, live_headers
 from online.api.routes import Router
-from online.schemas.access.held import HeldAnswer, HeldItem
+from online.plugins.moderation.held import deciding as review
+from online.plugins.moderation.held.queries import count_undecided, list_undecided
+from online.plugins.moderation.held.schemas import HeldAnswer, HeldItem
 from online.schemas.feedback import FeedbackItem, Receipt
-from online.serving.feedback import review
-from online.store.callers.held_feedback import HeldFeedbackRow, count_undecided, list_undecided
+from online.store.callers.held_feedback import HeldFeedbackRow
 
 router = Router()
 

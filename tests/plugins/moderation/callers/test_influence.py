@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from online.errors import QuotaExceeded
-from online.serving.feedback import admission
-from tests.serving.callers.scene import Scene, caller
+from online.plugins.moderation import review
+from tests.plugins.moderation.callers.scene import Scene, caller
 
 ANN = caller("ann")
 
@@ -57,7 +57,7 @@ def test_what_was_held_says_why(scene: Scene) -> None:
 
 
 def test_held_feedback_of_one_caller_is_bounded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "MAX_HELD", 2)
+    monkeypatch.setattr(review, "MAX_HELD", 2)
     for topic in range(3):
         scene.say(ANN, topic, "a")
     with pytest.raises(QuotaExceeded):

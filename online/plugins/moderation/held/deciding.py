@@ -4,15 +4,18 @@ held_feedback --accept_held--> feedback, learned as any other
               --reject_held--> never learned; its caller is sent the event `rejected`
 """
 
+from collections.abc import Sequence
+
 from sqlalchemy import Connection
 
 from online.errors import Conflict, NotFound
+from online.plugins.moderation.callers.standing import load_number
 from online.schemas.feedback import FeedbackItem, Receipt
+from online.serving.event_feed import FeedEvent
 from online.serving.feedback.feedback import Feedback, prepare_items
-from online.serving.feedback.held import held_receipt
+from online.serving.feedback.held import held_outcome, held_receipt
 from online.serving.versions import EncoderConfig
 from online.store.callers.held_feedback import HeldFeedbackRow, decide, load_held
-from online.store.callers.standing import load_number
 from online.store.predictions import load_predictions
 
 
@@ -53,7 +56,7 @@ async def reject_held(feedback: Feedback, id: str, by: str) -> Receipt:
         return reject(connection, load_waiting(connection, feedback.name, id), by)
 
     row: HeldFeedbackRow = await feedback.transactions.commit(record)
-    feedback.note_rejected([row])
+    note_rejected(feedback, [row])
     return held_receipt(row)
 
 
@@ -72,3 +75,10 @@ def load_waiting(connection: Connection, model: str, id: str) -> HeldFeedbackRow
     if row.decision is not None:
         raise Conflict(f"the feedback {id!r} was {row.decision} by {row.decided_by} before")
     return row
+
+
+def note_rejected(feedback: Feedback, rows: Sequence[HeldFeedbackRow]) -> None:
+    """Send each item's caller that it is not learned. The decision is in the store, and in the row."""
+    for row in rows:
+        data = held_outcome(row).model_dump(exclude_none=True)
+        feedback.feed.send(FeedEvent("rejected", data, row.user if row.user is not None else row.caller))

@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import Connection
 
 from online.models import Model, input_options
-from online.serving.callers.agreement import (
+from online.plugins.moderation.callers.agreement import (
     AgreementTally,
     StatementIndex,
     Verdict,
@@ -27,21 +27,24 @@ from online.serving.callers.agreement import (
     is_agreed_with,
     is_at_odds,
 )
-from online.serving.callers.holders import Holders
-from online.serving.live import LiveModel
-from online.store.callers.held_feedback import HeldFeedbackRow, expire_undecided
-from online.store.callers.standing import (
+from online.plugins.moderation.callers.holders import Holders
+from online.plugins.moderation.callers.influence import Influence
+from online.plugins.moderation.callers.standing import (
     count_states,
     forget_new_holders,
     load_standings,
     set_judgement,
 )
-from online.store.callers.statements import (
+from online.plugins.moderation.callers.statements import (
     Statement,
     count_statements,
     load_held_statements,
     load_unretracted_statements,
 )
+from online.plugins.moderation.held.deciding import note_rejected
+from online.plugins.moderation.held.queries import expire_undecided
+from online.serving.live import LiveModel
+from online.store.callers.held_feedback import HeldFeedbackRow
 from online.telemetry import OutageLog
 
 log = logging.getLogger("online.caller_review")
@@ -72,9 +75,15 @@ class ReviewFindings:
 class CallerReview:
     """Reviews the callers of one model."""
 
-    def __init__(self, holders: Holders, live: LiveModel, show_states: Callable[[Mapping[str, int]], None]) -> None:
+    def __init__(
+        self,
+        holders: Holders,
+        live: LiveModel,
+        influence: Influence,
+        show_states: Callable[[Mapping[str, int]], None],
+    ) -> None:
         """show_states: called with the number of holders in each state."""
-        self.holders, self.live, self.show_states = holders, live, show_states
+        self.holders, self.live, self.influence, self.show_states = holders, live, influence, show_states
         self.feedback = holders.feedback
         self.name, self.transactions = self.feedback.name, self.feedback.transactions
         self.is_text = input_options(live.kind, self.feedback.spec.options)["input"] == "text"
@@ -178,7 +187,7 @@ class CallerReview:
             await self.holders.establish(holder)
         for id in findings.released:
             await self.holders.accept(id, "agreement")
-        since = self.feedback.influence.since(datetime.now(UTC))
+        since = self.influence.since(datetime.now(UTC))
 
         def record(connection: Connection) -> tuple[list[HeldFeedbackRow], dict[str, int]]:
             for holder, tally in findings.tallies.items():
@@ -188,7 +197,7 @@ class CallerReview:
             return expired, count_states(connection, self.name)
 
         expired, states = await self.transactions.write(record)
-        self.feedback.note_rejected(expired)
+        note_rejected(self.feedback, expired)
         self.show_states(states)
 
 

@@ -16,8 +16,8 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from online.store.callers.standing import StandingRow
-from online.store.callers.statements import Statement
+from online.plugins.moderation.callers.standing import StandingRow
+from online.plugins.moderation.callers.statements import Statement
 
 SAME_QUESTION = 0.6  # the smallest cosine of two texts that count as the same question
 NEIGHBORS, MAX_VOTES = 24, 7  # statements that are looked at, and holders among them that vote
