@@ -31,6 +31,12 @@ with TestClient(create_app(settings, with_learner=False), headers={"X-API-Key": 
     item = {"prediction_id": answer.json()["prediction_ids"][0], "label": "a"}
     stored = http.post("/v1/models/vec:feedback", json={"feedback": [item]})
     assert stored.status_code == 202, stored.text
+    key = http.post("/v1/keys", json={"name": "ann", "scopes": ["predict", "feedback", "teach"]}).json()["key"]
+    of_ann = {"X-API-Key": key}
+    answer = http.post("/v1/models/vec:predict", json={"instances": [[1.0, 2.0]]}, headers=of_ann)
+    items = [{"prediction_id": answer.json()["prediction_ids"][0], "label": "a"}, {"input": [2.0, 1.0], "label": "b"}]
+    stored = http.post("/v1/models/vec:feedback", json={"feedback": items}, headers=of_ann)
+    assert stored.status_code == 202 and {each["status"] for each in stored.json()["receipts"]} <= {"accepted"}, stored.text
     paths = http.get("/openapi.json").json()["paths"]
 from online.learning.process import create_learner
 from online.state.workspace import Workspace
@@ -42,7 +48,7 @@ with closing(workspace.sql_stream("vec", "")) as stream:
     learner.start()
     learner.step()
     learner.save()
-    assert learner.training.learned_until == 1
+    assert learner.training.learned_until == 3
 print(*sorted(paths))
 """
 
