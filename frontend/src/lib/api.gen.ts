@@ -1883,6 +1883,146 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models/{model}/cohorts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create Cohort
+         * @description Begin a cohort, whose members learn by themselves and send sums that only their total can be read from.
+         */
+        post: operations["create_cohort_v1_models__model__cohorts_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/cohorts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Cohort
+         * @description How far a cohort is, and how its members pack their values.
+         */
+        get: operations["get_cohort_v1_models__model__cohorts__id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/cohorts/{id}/members": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Join Cohort
+         * @description Join a cohort with two public keys. A holder is a member once.
+         */
+        post: operations["join_cohort_v1_models__model__cohorts__id__members_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/cohorts/{id}/members/{number}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Member
+         * @description What a member needs for the present round, until it has sent its message of this round.
+         */
+        get: operations["get_member_v1_models__model__cohorts__id__members__number__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/cohorts/{id}/members/{number}/shares": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Send Shares
+         * @description While sharing: send a share of both secrets for every other member, sealed.
+         */
+        put: operations["send_shares_v1_models__model__cohorts__id__members__number__shares_put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/cohorts/{id}/members/{number}/values": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Send Values
+         * @description While masking: send the masked sums, packed.
+         */
+        put: operations["send_values_v1_models__model__cohorts__id__members__number__values_put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/cohorts/{id}/members/{number}/unmasking": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Send Unmasking
+         * @description While unmasking: reveal shares, of survivors those of their seeds, of others those of their masking keys.
+         */
+        put: operations["send_unmasking_v1_models__model__cohorts__id__members__number__unmasking_put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -2128,6 +2268,113 @@ export interface components {
             probabilities: {
                 [key: string]: number;
             };
+        };
+        /**
+         * CohortAnswer
+         * @description The state of a cohort.
+         */
+        CohortAnswer: {
+            /** Id */
+            id: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "joining" | "sharing" | "masking" | "unmasking" | "adding" | "done" | "failed";
+            parameters: components["schemas"]["CohortParameters"];
+            /**
+             * Width
+             * @description Features, D.
+             */
+            width: number;
+            /**
+             * Features
+             * @description How inputs become features, as the metadata of a file of sums says. It is fixed when the cohort begins.
+             */
+            features: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /**
+             * Member Count
+             * @description Members that have joined.
+             */
+            member_count: number;
+            /**
+             * Threshold
+             * @description Members that each round needs; null while members join.
+             */
+            threshold?: number | null;
+            /**
+             * Deadline
+             * @description Of the present round, in ISO 8601; while adding, when it is tried again if there is no total by then.
+             */
+            deadline: string;
+            /**
+             * Reason
+             * @description Why it has failed.
+             */
+            reason?: string | null;
+            /**
+             * Segments
+             * @description (length, bits) of each part of the values, as they are packed.
+             */
+            segments: [
+                number,
+                number
+            ][];
+        };
+        /**
+         * CohortParameters
+         * @description The parameters that all members of a cohort agree on.
+         */
+        CohortParameters: {
+            /**
+             * Classes
+             * @description The classes, in the order of the sums.
+             */
+            classes: (string | number)[];
+            /**
+             * Size
+             * @description Members at which the cohort stops to take further ones.
+             * @default 100
+             */
+            size?: number;
+            /**
+             * Least
+             * @description Members below which it fails. Default: the setting `min_cohort_members`.
+             * @default null
+             */
+            least?: number | null;
+            /**
+             * Max Examples
+             * @description Most examples of one member; the bits of its values follow from it.
+             * @default 64
+             */
+            max_examples?: number;
+            /**
+             * Max Class Examples
+             * @description Most examples of one class, of all members together. Lower limits of the total need fewer bits, and a total beyond one fails the cohort. Default: all.
+             * @default null
+             */
+            max_class_examples?: number | null;
+            /**
+             * Max Negative Examples
+             * @description Most examples of what a class is not, of all members together; 0 if they learn labels only. Default: all.
+             * @default null
+             */
+            max_negative_examples?: number | null;
+            /**
+             * Max Mean Square
+             * @description Largest mean of the squares of one feature, as if every member had `max_examples`; 2500 suits texts. Default: 127^2.
+             * @default null
+             */
+            max_mean_square?: number | null;
+            /**
+             * Round S
+             * @description Longest time of a round, in seconds.
+             * @default 60
+             */
+            round_s?: number;
         };
         /**
          * ColumnsAnswer
@@ -3605,6 +3852,23 @@ export interface components {
             jobs: components["schemas"]["JobStatus"][];
         };
         /**
+         * JoinRequest
+         * @description The public keys of a client that joins.
+         */
+        JoinRequest: {
+            /**
+             * Sealing
+             * @description Public key, X25519, to which others seal shares.
+             */
+            sealing: string;
+            /**
+             * Masking
+             * @description Public key, X25519, for pairwise masks.
+             */
+            masking: string;
+        };
+        JsonValue: unknown;
+        /**
          * JudgedAnswer
          * @description The number of judged answers up to each offset.
          */
@@ -3673,6 +3937,66 @@ export interface components {
              * @description `cell_count`: the cells that the header names. `too_long`: the most characters. `text_taken`: the id of the other reply. `second_text`: the other line. `formula_without_value`, `error_value`, `number_format`, `no_column`: the cell of the sheet, such as B3. Null for other codes.
              */
             about: string | null;
+        };
+        /**
+         * MemberAnswer
+         * @description The data that a member needs for the present round, until it has sent its message; null otherwise.
+         */
+        MemberAnswer: {
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "joining" | "sharing" | "masking" | "unmasking" | "adding" | "done" | "failed";
+            /**
+             * Deadline
+             * @description As of the cohort.
+             */
+            deadline: string;
+            /** Threshold */
+            threshold?: number | null;
+            /**
+             * Keys
+             * @description While sharing: the public keys of all members.
+             */
+            keys?: {
+                [key: string]: components["schemas"]["JoinRequest"];
+            } | null;
+            /**
+             * Sealed
+             * @description While masking: shares for this member, by sender.
+             */
+            sealed?: {
+                [key: string]: string;
+            } | null;
+            /**
+             * Survivors
+             * @description While unmasking: the members whose values came.
+             */
+            survivors?: number[] | null;
+            /** Reason */
+            reason?: string | null;
+        };
+        /**
+         * Membership
+         * @description The membership of a client in a cohort.
+         */
+        Membership: {
+            /**
+             * Number
+             * @description Of this member, from 1.
+             */
+            number: number;
+            /**
+             * Token
+             * @description Proves the membership: send it as `X-Cohort-Token`. It is shown once.
+             */
+            token: string;
+            /**
+             * Context
+             * @description What the derived keys and sealed shares are bound to.
+             */
+            context: string;
         };
         /**
          * MemoryFallback
@@ -5852,6 +6176,40 @@ export interface components {
             metadata?: {
                 [key: string]: unknown;
             } | null;
+        };
+        /**
+         * SharesMessage
+         * @description The sealed shares of a member's secrets, by recipient.
+         */
+        SharesMessage: {
+            /** Sealed */
+            sealed: {
+                [key: string]: string;
+            };
+            /** Commitment */
+            commitment: string;
+        };
+        /**
+         * ValuesMessage
+         * @description The masked values of a member.
+         */
+        ValuesMessage: {
+            /** Packed */
+            packed: string;
+        };
+        /**
+         * UnmaskingMessage
+         * @description The shares that a member reveals.
+         */
+        UnmaskingMessage: {
+            /** Masking Keys */
+            masking_keys: {
+                [key: string]: string;
+            };
+            /** Seeds */
+            seeds: {
+                [key: string]: string;
+            };
         };
     };
     responses: never;
@@ -14163,6 +14521,582 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TopQuestionsAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    create_cohort_v1_models__model__cohorts_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CohortParameters"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CohortAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    get_cohort_v1_models__model__cohorts__id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CohortAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    join_cohort_v1_models__model__cohorts__id__members_post: {
+        parameters: {
+            query?: {
+                user?: string | null;
+            };
+            header?: never;
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["JoinRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Membership"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    get_member_v1_models__model__cohorts__id__members__number__get: {
+        parameters: {
+            query?: never;
+            header: {
+                "X-Cohort-Token": string;
+            };
+            path: {
+                id: string;
+                /** @description Of the member, as the service has given it when it joined. */
+                number: number;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemberAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    send_shares_v1_models__model__cohorts__id__members__number__shares_put: {
+        parameters: {
+            query?: never;
+            header: {
+                "X-Cohort-Token": string;
+            };
+            path: {
+                id: string;
+                /** @description Of the member, as the service has given it when it joined. */
+                number: number;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SharesMessage"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemberAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    send_values_v1_models__model__cohorts__id__members__number__values_put: {
+        parameters: {
+            query?: never;
+            header: {
+                "X-Cohort-Token": string;
+            };
+            path: {
+                id: string;
+                /** @description Of the member, as the service has given it when it joined. */
+                number: number;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ValuesMessage"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemberAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    send_unmasking_v1_models__model__cohorts__id__members__number__unmasking_put: {
+        parameters: {
+            query?: never;
+            header: {
+                "X-Cohort-Token": string;
+            };
+            path: {
+                id: string;
+                /** @description Of the member, as the service has given it when it joined. */
+                number: number;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UnmaskingMessage"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemberAnswer"];
                 };
             };
             /** @description The request is invalid; nothing was changed. */
