@@ -217,9 +217,9 @@ class Attack:
         store = self.runtime.workspace.store
         for row in store.read(lambda connection: load_newest_standings(connection, MODEL, self.args.callers)):
             is_hostile = int(row.holder.removeprefix("key:")) < self.run.hostile
-            self.run.caught += row.is_set_apart and is_hostile
-            self.run.blamed += row.is_set_apart and not is_hostile
-            if row.is_set_apart and not is_hostile:
+            self.run.caught += row.is_quarantined and is_hostile
+            self.run.blamed += row.is_quarantined and not is_hostile
+            if row.is_quarantined and not is_hostile:
                 self.run.blamed_because.append(row.reason or "")
             self.run.established += row.state == "established"
         self.run.learned, self.run.held = store.read(count_feedback)

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
@@ -25,6 +25,8 @@ from online.stream.contract import StreamCopy
 from online.telemetry import Metrics, log_event
 
 log = logging.getLogger("online.retention")
+
+T = TypeVar("T")
 
 PAGE = 200  # events of one transaction, which takes milliseconds
 
@@ -88,5 +90,5 @@ class EventRetention:
             self._copying[name] = expiry.removed_until, copy.rebuilds
             copy.request_rebuild()
 
-    async def _read(self, query: Callable[[Connection], Any]) -> Any:
+    async def _read(self, query: Callable[[Connection], T]) -> T:
         return await asyncio.to_thread(self.store.read, query)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
@@ -39,6 +39,8 @@ from online.stream.sql import SqlStream
 from online.telemetry import Metrics, log_event
 
 log = logging.getLogger("online.serving")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +174,11 @@ class ModelRuntime:
         """Return a new id."""
         return self.transactions.new_id()
 
-    async def read(self, query: Callable[[Connection], Any]) -> Any:
+    async def read(self, query: Callable[[Connection], T]) -> T:
         """Run a read-only query on the store, off the event loop."""
         return await self.transactions.read(query)
 
-    async def commit(self, work: Callable[[Connection], Any], needs_room: bool = True) -> Any:
+    async def commit(self, work: Callable[[Connection], T], needs_room: bool = True) -> T:
         """Run `work` in a durable transaction, then wake the learner. needs_room: as in `Transactions`."""
         return await self.transactions.commit(work, needs_room)
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 from sqlalchemy import Connection
 
@@ -40,6 +40,8 @@ from online.store.journal_copy import DAMAGED
 from online.telemetry import Metrics, OutageLog, log_event
 
 log = logging.getLogger("online.retention")
+
+T = TypeVar("T")
 
 PRUNE_EVERY_S = 300.0
 STEP_ROWS, STEP_CONVERSATIONS = 500, 20  # of one transaction, which takes milliseconds
@@ -109,7 +111,7 @@ class RetentionJob:
         while deleted := await self._write(work):
             self.metrics.pruned.labels("conversations").inc(deleted)
 
-    async def _write(self, work: Callable[[Connection], Any]) -> Any:
+    async def _write(self, work: Callable[[Connection], T]) -> T:
         await asyncio.to_thread(self._wait_for_a_quiet_moment)
         return await asyncio.wrap_future(self.workspace.store.submit(work, durable=False))
 

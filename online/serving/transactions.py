@@ -8,7 +8,7 @@ the texts are encoded again, and the transaction is repeated.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sqlalchemy import Connection
 
@@ -71,7 +71,7 @@ class Transactions:
         self.wake_learner, self.wake_relay, self.new_id = wake_learner, wake_relay, new_id
         self._outages = OutageWatch(OutageLog(log, "store unavailable", model=self.name))
 
-    async def read(self, query: Callable[[Connection], Any]) -> Any:
+    async def read(self, query: Callable[[Connection], T]) -> T:
         """Run a read-only query in a thread, so that a slow store does not block the event loop."""
         with self._outages:
             return await asyncio.to_thread(self.store.read, query)
@@ -111,12 +111,9 @@ class Transactions:
         return await attempt()
 
     async def _find_predictions(self, ids: Sequence[str]) -> dict[str, PredictionRow]:
-        found: dict[str, PredictionRow] = await self.read(
-            lambda connection: load_predictions(connection, self.name, ids)
-        )
-        return found
+        return await self.read(lambda connection: load_predictions(connection, self.name, ids))
 
-    async def commit(self, work: Callable[[Connection], Any], needs_room: bool = True) -> Any:
+    async def commit(self, work: Callable[[Connection], T], needs_room: bool = True) -> T:
         """Run `work` in a durable transaction, then wake the learner.
 
         needs_room: raise InsufficientStorage if the disk is too full. False for work that deletes.
@@ -141,7 +138,7 @@ class Transactions:
         with self._outages:
             return await work
 
-    async def write(self, work: Callable[[Connection], Any]) -> Any:
+    async def write(self, work: Callable[[Connection], T]) -> T:
         """Run `work` in a transaction that may be lost if the machine fails, and is not learned."""
         with self._outages:
             return await asyncio.wrap_future(self.store.submit(work, durable=False))

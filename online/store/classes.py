@@ -6,13 +6,14 @@ An erased user, or an erased prediction, leaves no example here: both are blanke
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Select, case, delete, func, insert, select
+from sqlalchemy import ColumnElement, Connection, Select, case, delete, func, insert, select
 from sqlmodel import Field, SQLModel
 
 from online.errors import NotFound
 from online.schemas.events import Event, EventKind
+from online.store.database.tables import table_of
 from online.store.database.values import NO_TEXT
 from online.store.events import EVENTS, GIVEN, append_events, derive_event_id
 from online.store.feedback import FEEDBACK, given_by
@@ -34,7 +35,7 @@ class ClassRow(SQLModel, table=True):
     active: bool
 
 
-CLASSES: Any = ClassRow.__table__  # type: ignore[attr-defined]
+CLASSES = table_of(ClassRow)
 
 
 class ListedClass(NamedTuple):
@@ -146,9 +147,9 @@ def load_newest_examples(
 
     holder: who taught them; None: every user. of_each, in_all: how many at most.
     """
-    feedback, of_class = FEEDBACK.c, {"partition_by": FEEDBACK.c.about}
-    place = func.row_number().over(**of_class, order_by=feedback.offset.desc()).label("place")
-    count = func.count().over(**of_class).label("of_class")
+    feedback = FEEDBACK.c
+    place = func.row_number().over(partition_by=feedback.about, order_by=feedback.offset.desc()).label("place")
+    count = func.count().over(partition_by=feedback.about).label("of_class")
     ranked = select(feedback.id, count, place).where(*in_force(model, holder)).subquery()
     kept_input = case((PREDICTIONS.c.input != NO_TEXT, PREDICTIONS.c.input), else_=feedback.input)
     query = (
@@ -162,7 +163,7 @@ def load_newest_examples(
     return [ExampleRow(*row) for row in connection.execute(query.limit(in_all))]
 
 
-def in_force(model: str, holder: str | None) -> Sequence[Any]:
+def in_force(model: str, holder: str | None) -> Sequence[ColumnElement[bool]]:
     """Return the conditions that feedback names a class and counts."""
     feedback = FEEDBACK.c
     is_label = feedback.content.like('%"label":%')  # in a text the quotes would be escaped

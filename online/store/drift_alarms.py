@@ -1,11 +1,12 @@
 """Alarms of the drift detectors."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection, insert, select
 from sqlmodel import Field, SQLModel
 
+from online.schemas.json_values import JSON
+from online.store.database.tables import table_of
 from online.store.database.values import now
 
 
@@ -27,10 +28,10 @@ class DriftAlarmRow(SQLModel, table=True):
     noted_at: str
 
 
-DRIFT_ALARMS: Any = DriftAlarmRow.__table__  # type: ignore[attr-defined]
+DRIFT_ALARMS = table_of(DriftAlarmRow)
 
 
-def add_drift_alarms(connection: Connection, model: str, alarms: Sequence[dict[str, Any]]) -> None:
+def add_drift_alarms(connection: Connection, model: str, alarms: Sequence[Mapping[str, JSON]]) -> None:
     """Add alarms. An alarm of the same kind at the same offset is known already and stays as it is."""
     for alarm in alarms:
         same = (

@@ -5,7 +5,6 @@ begin_move -> features in temporary tables -> finish_move -> COMMIT: all feature
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from sqlalchemy import (
     Column,
@@ -24,6 +23,8 @@ from sqlalchemy import (
 from sqlmodel import Field, SQLModel
 
 from online.errors import EncoderMoved
+from online.schemas.json_values import JSONObject
+from online.store.database.tables import table_of
 from online.store.database.values import NO_TEXT
 from online.store.events import EVENTS
 from online.store.predictions import PREDICTIONS
@@ -44,7 +45,7 @@ class EncoderRow(SQLModel, table=True):
     adaptation: str | None = None
 
 
-ENCODERS: Any = EncoderRow.__table__  # type: ignore[attr-defined]
+ENCODERS = table_of(EncoderRow)
 ENCODER_OF = select(ENCODERS.c.sha256).where(ENCODERS.c.model == bindparam("model"))
 
 # The features of the new encoder are computed before the move. Temporary tables belong to one connection, are gone with
@@ -116,11 +117,11 @@ def finish_move(connection: Connection, model: str) -> None:
     connection.execute(update(PREDICTIONS).where(*same).values(features=MOVED_PREDICTIONS.c.features))
 
 
-def save_encoder(connection: Connection, model: str, values: Mapping[str, Any]) -> None:
+def save_encoder(connection: Connection, model: str, values: Mapping[str, str | int]) -> None:
     """Save values of a model's encoder."""
     found = connection.execute(update(ENCODERS).where(ENCODERS.c.model == model).values(**values))
     if not found.rowcount:
-        connection.execute(insert(ENCODERS), [EncoderRow(model=model, **values).model_dump()])
+        connection.execute(insert(ENCODERS), [{**EncoderRow(model=model).model_dump(), **values}])
 
 
 def load_predictions_to_move(connection: Connection, model: str, after: str, count: int) -> list[tuple[str, str]]:
@@ -132,7 +133,7 @@ def load_predictions_to_move(connection: Connection, model: str, after: str, cou
     return list(connection.execute(query.limit(count)).all())
 
 
-def load_adaptation(connection: Connection, model: str) -> dict[str, Any] | None:
+def load_adaptation(connection: Connection, model: str) -> JSONObject | None:
     """Return the result of the last attempt to tune the encoder."""
     result = connection.scalar(select(ENCODERS.c.adaptation).where(ENCODERS.c.model == model))
     return None if result is None else dict(json.loads(result))

@@ -34,6 +34,7 @@ from sqlmodel import Field, SQLModel
 from online.errors import LogReplaced
 from online.schemas.events import Event, chain_digest
 from online.store.database.meta import load_instance
+from online.store.database.tables import table_of
 from online.store.database.values import index_only_where, insert_rows, now
 from online.store.repertoire.examples import add_examples, delete_examples
 
@@ -74,7 +75,7 @@ class EventRow(SQLModel, table=True):
     created_at: str | None = None
 
 
-EVENTS: Any = EventRow.__table__  # type: ignore[attr-defined]
+EVENTS = table_of(EventRow)
 
 # built once: to build a query takes several times as long as to run it
 OF_MODEL = EVENTS.c.model == bindparam("model")

@@ -5,10 +5,12 @@ that repeats a request after an error); the first one is what its reader saw.
 """
 
 import hashlib
-from typing import Any
+from collections.abc import Sequence
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select
 from sqlmodel import Field, SQLModel
+
+from online.store.database.tables import table_of
 
 TRACE_DIGITS = 32  # of a trace id; Langfuse's createTraceId makes the same from a seed
 
@@ -40,10 +42,10 @@ class ExternalFeedbackRow(SQLModel, table=True):
     gone: bool = False
 
 
-MESSAGES: Any = MessageRow.__table__  # type: ignore[attr-defined]
+MESSAGES = table_of(MessageRow)
 
 
-EXTERNAL_FEEDBACK: Any = ExternalFeedbackRow.__table__  # type: ignore[attr-defined]
+EXTERNAL_FEEDBACK = table_of(ExternalFeedbackRow)
 
 
 def trace_id_of(message_id: str) -> str:
@@ -67,14 +69,14 @@ def find_by_trace(connection: Connection, trace_id: str) -> MessageRow | None:
     return _load_first(connection, MESSAGES.c.trace_id == trace_id)
 
 
-def _load_first(connection: Connection, where: Any) -> MessageRow | None:
+def _load_first(connection: Connection, where: ColumnElement[bool]) -> MessageRow | None:
     found = connection.execute(select(MESSAGES).where(where).order_by(MESSAGES.c.prediction_id).limit(1))
     row = found.mappings().first()
     return None if row is None else MessageRow(**row)
 
 
-def delete_messages(connection: Connection, predictions: object) -> None:
-    """Delete the messages of predictions. predictions: a query for their ids."""
+def delete_messages(connection: Connection, predictions: Sequence[str] | Select[str]) -> None:
+    """Delete the messages of predictions. predictions: their ids, or a query for them."""
     connection.execute(delete(MESSAGES).where(MESSAGES.c.prediction_id.in_(predictions)))
 
 

@@ -7,11 +7,12 @@ accepted --learned by a version--> learned
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Index, bindparam, func, select, update
+from sqlalchemy import ColumnElement, Connection, Index, Update, bindparam, func, select, update
 from sqlmodel import Field, SQLModel
 
+from online.store.database.tables import table_of
 from online.store.database.values import index_only_where, insert_rows
 
 
@@ -58,12 +59,12 @@ class FeedbackRow(SQLModel, table=True):
     answered_until: int | None = None
 
 
-FEEDBACK: Any = FeedbackRow.__table__  # type: ignore[attr-defined]
-given_by: Any = func.coalesce(FEEDBACK.c.user, FEEDBACK.c.caller)  # who has the opinion
+FEEDBACK = table_of(FeedbackRow)
+given_by: ColumnElement[str] = func.coalesce(FEEDBACK.c.user, FEEDBACK.c.caller)  # who has the opinion
 Index("feedback_by_holder", FEEDBACK.c.model, given_by, FEEDBACK.c.about, FEEDBACK.c.created_at)
 
 
-NEW: dict[str, Any] = dict.fromkeys(FEEDBACK.c.keys()) | {"status": "accepted"}
+NEW: dict[str, object] = dict.fromkeys(FEEDBACK.c.keys()) | {"status": "accepted"}
 
 
 class FeedbackInForce(NamedTuple):
@@ -84,7 +85,7 @@ def load_first_time(connection: Connection, model: str, after: int) -> str | Non
     return found
 
 
-def add_feedback(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+def add_feedback(connection: Connection, rows: Sequence[dict[str, object]]) -> None:
     """rows: the columns that are not as in any new feedback."""
     insert_rows(connection, FEEDBACK, [NEW | row for row in rows])
 
@@ -122,7 +123,7 @@ def replace_content(connection: Connection, model: str, id: str, content: str) -
     connection.execute(update(FEEDBACK).where(FEEDBACK.c.model == model, FEEDBACK.c.id == id).values(content=content))
 
 
-def update_learned(status: str, offset: object, new_status: str) -> Any:
+def update_learned(status: str, offset: ColumnElement[int], new_status: str) -> Update:
     """Build the statement that marks the feedback of a status with offsets in (after, until]."""
     due = (FEEDBACK.c.model == bindparam("of_model"), FEEDBACK.c.status == status, FEEDBACK.c.version.is_(None))
     span = (offset > bindparam("after"), offset <= bindparam("until"))
@@ -160,7 +161,7 @@ def mark_retracted(connection: Connection, model: str, id: str, offset: int) -> 
 def mark_all_retracted(connection: Connection, model: str, ids: Sequence[str], retraction: object) -> None:
     """Mark feedback whose retractions are in the log. retraction: a query for the offset of each, given the row."""
     by_id = (FEEDBACK.c.model == model, FEEDBACK.c.id.in_(ids))
-    values: dict[str, Any] = {"status": "retracted", "version": None, "learned_at": None}
+    values: dict[str, object] = {"status": "retracted", "version": None, "learned_at": None}
     connection.execute(update(FEEDBACK).where(*by_id).values(**values, retracted_offset=retraction))
 
 

@@ -4,11 +4,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, case, delete, func, insert, select
+from sqlalchemy import Connection, Join, case, delete, func, insert, select
 from sqlmodel import Field, SQLModel
 
 from online.schemas.events import Event
 from online.store.conversations.turns import TURNS
+from online.store.database.tables import table_of
 from online.store.events import EVENTS
 from online.store.feedback import FEEDBACK
 from online.store.predictions import PREDICTIONS, is_kept, restore_features
@@ -24,7 +25,7 @@ class TallyRow(SQLModel, table=True):
     counts: str
 
 
-TALLIES: Any = TallyRow.__table__  # type: ignore[attr-defined]
+TALLIES = table_of(TallyRow)
 
 
 def load_log_rows(connection: Connection, model: str, after: int, count: int) -> list[dict[str, Any]]:
@@ -37,10 +38,11 @@ def load_log_rows(connection: Connection, model: str, after: int, count: int) ->
         feedback, (feedback.c.model == EVENTS.c.model) & (feedback.c.id == EVENTS.c.id)
     ).outerjoin(prediction, prediction.c.id == feedback.c.prediction_id)
     given = [feedback.c[name] for name in ("user", "created_at", "learned_at", "prediction_id")]
-    given += [feedback.c.input.label("own_input"), feedback.c.answer, feedback.c.answered_until]
+    own = (feedback.c.input.label("own_input"), feedback.c.answer, feedback.c.answered_until)
     answered = [prediction.c[name] for name in ("input", "version", "choice", "propensity", "candidates")]
-    answered.append(func.coalesce(is_kept(prediction), False).label("is_about_kept"))
-    query = select(EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features, *given, *answered).select_from(joined)
+    is_about_kept = func.coalesce(is_kept(prediction), False).label("is_about_kept")
+    columns = (EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features, *given, *own, *answered, is_about_kept)
+    query = select(*columns).select_from(joined)
     page = query.where(EVENTS.c.model == model, EVENTS.c.offset > after).order_by(EVENTS.c.offset).limit(count)
     return [dict(row) for row in connection.execute(page).mappings()]
 
@@ -96,7 +98,7 @@ def load_newest_outcomes(connection: Connection, model: str, offset: int, count:
     return [dict(row) for row in connection.execute(newest.limit(count)).mappings()]
 
 
-def feedback_events() -> Any:
+def feedback_events() -> Join:
     """Return the join of feedback with its own event, which has the same id."""
     return EVENTS.join(FEEDBACK, (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.id == EVENTS.c.id))
 
@@ -117,9 +119,9 @@ def load_input(connection: Connection, model: str, offset: int) -> str | None:
     """Return the input that the event at an offset is about, as JSON: the prediction's or its own."""
     at = (FEEDBACK.c.model == model, FEEDBACK.c.offset == offset)
     joined = FEEDBACK.outerjoin(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
-    return connection.scalar(
-        select(func.coalesce(PREDICTIONS.c.input, FEEDBACK.c.input)).select_from(joined).where(*at)
-    )
+    input = func.coalesce(PREDICTIONS.c.input, FEEDBACK.c.input)
+    found: str | None = connection.scalar(select(input).select_from(joined).where(*at))
+    return found
 
 
 def load_event_summaries(connection: Connection, model: str, offsets: Sequence[int]) -> dict[int, dict[str, Any]]:

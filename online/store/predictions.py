@@ -1,13 +1,14 @@
 """Recorded predictions: one row for each instance that was answered."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
-from sqlalchemy import Connection, RowMapping, or_, select
+from sqlalchemy import ColumnElement, Connection, FromClause, RowMapping, or_, select
 from sqlmodel import Field, SQLModel
 
+from online.store.database.tables import table_of
 from online.store.database.values import NO_TEXT, copy_rows, insert_rows
 from online.store.usage.counts import count_predictions
 
@@ -36,10 +37,10 @@ class PredictionRow(SQLModel, table=True):
     created_at: str  # ISO 8601, UTC
 
 
-PREDICTIONS: Any = PredictionRow.__table__  # type: ignore[attr-defined]
+PREDICTIONS = table_of(PredictionRow)
 
 
-def add_predictions(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+def add_predictions(connection: Connection, rows: Sequence[Mapping[str, object]]) -> None:
     """Add predictions, and count them."""
     count_predictions(connection, rows)
     if connection.dialect.name == "postgresql":
@@ -64,7 +65,7 @@ def restore_features(row: RowMapping) -> dict[str, Any]:
     return {**row, "features": np.array(NUMBERS.decode(row["input"]), np.float64).tobytes()}
 
 
-def is_kept(predictions: Any = PREDICTIONS) -> Any:
+def is_kept(predictions: FromClause = PREDICTIONS) -> ColumnElement[bool]:
     """Return the condition that a prediction was not erased: of an erased one there are no words and no features."""
     return or_(predictions.c.features != b"", predictions.c.input != NO_TEXT)
 

@@ -5,10 +5,12 @@ while it is open                         nothing is learned; feedback is stored,
 an operator decides          --> end     the feedback is learned, or dropped (retracted)
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 from sqlalchemy import Connection, insert, select, update
 from sqlmodel import Field, SQLModel
+
+from online.store.database.tables import table_of
 
 Outcome = Literal["learned", "dropped"]
 
@@ -32,7 +34,7 @@ class QuarantineRow(SQLModel, table=True):
     outcome: str | None
 
 
-QUARANTINES: Any = QuarantineRow.__table__  # type: ignore[attr-defined]
+QUARANTINES = table_of(QuarantineRow)
 
 
 def begin(connection: Connection, row: QuarantineRow) -> bool:

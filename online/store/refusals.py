@@ -7,13 +7,14 @@ A refusal belongs to a recipe (a kind with its options): the same event may be l
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 from sqlmodel import Field, SQLModel
 
 from online.schemas.refusals import RefusedGroup
+from online.store.database.tables import table_of
 from online.store.events import EVENTS
 from online.store.feedback import FEEDBACK
 
@@ -33,7 +34,7 @@ VALUES = re.compile(r"""'[^']*'|"[^"]*"|[-+]?[\d][\d.,]*""")  # what is quoted, 
 NEWEST_GROUPED = 10_000
 
 
-REFUSALS: Any = RefusalRow.__table__  # type: ignore[attr-defined]
+REFUSALS = table_of(RefusalRow)
 
 
 def mark_refused(connection: Connection, model: str, recipe: str, offset: int, reason: str) -> None:
@@ -64,7 +65,7 @@ def group_refusals(connection: Connection, model: str, recipe: str) -> list[Refu
     return group_reasons(connection.execute(newest).all())
 
 
-def group_reasons(newest: Iterable[Any]) -> list[RefusedGroup]:
+def group_reasons(newest: Iterable[Sequence[Any]]) -> list[RefusedGroup]:
     """newest: (offset, reason), the newest first."""
     groups = dict[str, list[tuple[int, str]]]()
     for offset, reason in newest:
@@ -92,6 +93,6 @@ def load_newest_refusals(connection: Connection, model: str, recipe: str, count:
     return [dict(row) for row in connection.execute(newest).mappings()]
 
 
-def of_recipe(model: str, recipe: str) -> tuple[Any, Any]:
+def of_recipe(model: str, recipe: str) -> tuple[ColumnElement[bool], ...]:
     """Return the conditions that select the refusals of a recipe."""
     return REFUSALS.c.model == model, REFUSALS.c.recipe == recipe

@@ -1,9 +1,9 @@
 """Proposed snapshots that the gate rejected, and why: one row for each series of rejections."""
 
-from typing import Any
-
 from sqlalchemy import Connection, delete, insert, select, update
 from sqlmodel import Field, SQLModel
+
+from online.store.database.tables import table_of
 
 MAX_KEPT = 100  # rows of a model
 
@@ -24,7 +24,7 @@ class RejectedSnapshotRow(SQLModel, table=True):
     created_at: str
 
 
-REJECTED_SNAPSHOTS: Any = RejectedSnapshotRow.__table__  # type: ignore[attr-defined]
+REJECTED_SNAPSHOTS = table_of(RejectedSnapshotRow)
 
 
 def add_rejection(connection: Connection, row: RejectedSnapshotRow) -> None:

@@ -5,12 +5,12 @@ Its answers are stored beside those that were given, so that feedback judges bot
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select
 from sqlmodel import Field, SQLModel
 
 from online.schemas.events import Event, is_positive
+from online.store.database.tables import table_of
 from online.store.events import EVENTS
 from online.store.feedback import FEEDBACK
 from online.store.predictions import PREDICTIONS
@@ -27,7 +27,7 @@ class ShadowAnswerRow(SQLModel, table=True):
     choice: str | None
 
 
-SHADOW_ANSWERS: Any = ShadowAnswerRow.__table__  # type: ignore[attr-defined]
+SHADOW_ANSWERS = table_of(ShadowAnswerRow)
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,7 @@ def test_an_event_that_cannot_be_learned_is_refused_with_a_reason_and_learning_c
     scene.workspace.store.submit(lambda c: add_feedback(c, [row])).result()
     scene.learn(*vector_events(5), Event("bad", "label", b"too short", "a"), *vector_events(5, 5))
     feedback = scene.workspace.store.read(lambda c: load_feedback(c, "m", ["bad"]))["bad"]
-    assert feedback.status == "refused" and "9 bytes where 24 are expected" in feedback.refusal
+    assert feedback.status == "refused" and "9 bytes where 24 are expected" in (feedback.refusal or "")
     assert scene.live_until() == 11
     assert scene.fingerprint() == scene.fingerprint_without("bad")
 

@@ -8,12 +8,13 @@ its claim, and the delivery is sent again: at least once, with the same id.
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any, Literal
+from typing import Literal
 
-from sqlalchemy import Connection, Index, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Index, delete, func, insert, select, update
 from sqlmodel import Field, SQLModel
 
 from online.schemas.json_values import JSONObject
+from online.store.database.tables import table_of
 from online.store.database.values import index_only_where
 
 DeliveryStatus = Literal["waiting", "delivered", "given_up"]
@@ -51,8 +52,8 @@ class AlertDeliveryRow(SQLModel, table=True):
     ended_at: str | None = None
 
 
-ALERTS: Any = AlertRow.__table__  # type: ignore[attr-defined]
-DELIVERIES: Any = AlertDeliveryRow.__table__  # type: ignore[attr-defined]
+ALERTS = table_of(AlertRow)
+DELIVERIES = table_of(AlertDeliveryRow)
 
 
 def add_alert(connection: Connection, row: AlertRow, endpoints: Sequence[str]) -> None:
@@ -93,7 +94,7 @@ def claim_delivery(
     return row.model_copy(update=claimed), body
 
 
-def of_row(row: AlertDeliveryRow) -> tuple[object, ...]:
+def of_row(row: AlertDeliveryRow) -> tuple[ColumnElement[bool], ...]:
     """Return the conditions that select a delivery."""
     return (DELIVERIES.c.alert_id == row.alert_id, DELIVERIES.c.endpoint == row.endpoint)
 
@@ -110,7 +111,8 @@ def end_attempt(
 def load_next_due(connection: Connection, endpoint: str) -> str | None:
     """Return when the next delivery to an endpoint is due."""
     waiting = (DELIVERIES.c.endpoint == endpoint, DELIVERIES.c.status == "waiting")
-    return connection.scalar(select(func.min(DELIVERIES.c.due_at)).where(*waiting))
+    found: str | None = connection.scalar(select(func.min(DELIVERIES.c.due_at)).where(*waiting))
+    return found
 
 
 def load_alerts(connection: Connection, model: str, count: int) -> list[AlertRow]:

@@ -3,10 +3,10 @@
 noticed state --differs, and no other server was faster--> the new state; the alert is added in the same transaction
 """
 
-from typing import Any
-
 from sqlalchemy import Connection, select, text, update
 from sqlmodel import Field, SQLModel
+
+from online.store.database.tables import table_of
 
 NOTE_FIRST = text(
     "INSERT INTO alert_state (model, event, state, alerted_at) VALUES (:model, :event, :state, :alerted_at) "
@@ -25,7 +25,7 @@ class AlertStateRow(SQLModel, table=True):
     alerted_at: str
 
 
-ALERT_STATES: Any = AlertStateRow.__table__  # type: ignore[attr-defined]
+ALERT_STATES = table_of(AlertStateRow)
 
 
 def load_states(connection: Connection) -> dict[tuple[str, str], AlertStateRow]:

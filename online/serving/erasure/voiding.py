@@ -78,8 +78,8 @@ def remove_labels(erasure: ModelErasure) -> None:
     after: str | None = "" if labels else None
     while after is not None:
         found, last = erasure.read(partial(page, after=after))
-        for rows in in_chunks(found, CHUNK):
-            erasure.commit(partial(words.remove_labels, rows=rows, labels=labels), durable=False)
+        for answers in in_chunks(found, CHUNK):
+            erasure.commit(partial(words.remove_labels, answers=answers, labels=labels), durable=False)
         after = last or None
 
 

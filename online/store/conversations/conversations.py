@@ -40,6 +40,7 @@ from online.store.conversations.turns import (
     load_places,
     trace_branch,
 )
+from online.store.database.tables import table_of
 from online.store.database.values import ERASED, NO_TEXT, now
 from online.store.feedback import FEEDBACK, FeedbackRow
 from online.store.predictions import PREDICTIONS
@@ -72,7 +73,7 @@ class ConversationRow(SQLModel, table=True):
     shared_turn: str | None = None
 
 
-CONVERSATIONS: Any = ConversationRow.__table__  # type: ignore[attr-defined]
+CONVERSATIONS = table_of(ConversationRow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,12 +294,12 @@ def share_conversation(
     return load_conversation(connection, model, user, id)
 
 
-def _keep_or(new_id: str) -> Any:
+def _keep_or(new_id: str) -> ColumnElement[str]:
     """Return the share_id that a row has, or else a new one: in one statement, as two requests may come at once."""
     return func.coalesce(CONVERSATIONS.c.share_id, new_id)
 
 
-def _own(model: str, user: str, id: str) -> tuple[Any, ...]:
+def _own(model: str, user: str, id: str) -> tuple[ColumnElement[bool], ...]:
     return CONVERSATIONS.c.model == model, CONVERSATIONS.c.id == id, CONVERSATIONS.c.user == user
 
 

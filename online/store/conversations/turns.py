@@ -16,6 +16,7 @@ from sqlalchemy import Connection, delete, select, update
 from sqlmodel import Field, SQLModel
 
 from online.errors import NotFound
+from online.store.database.tables import table_of
 from online.store.database.values import NO_TEXT
 from online.store.predictions import PREDICTIONS
 
@@ -37,7 +38,7 @@ class TurnRow(SQLModel, table=True):
     parent: str | None = None
 
 
-TURNS: Any = TurnRow.__table__  # type: ignore[attr-defined]
+TURNS = table_of(TurnRow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def _follow_in_time(turn: Mapping[str, Any], before: Mapping[str, Any] | None, p
     return parents[before["id"]] if is_other_reply else str(before["id"])
 
 
-def read_question(turn: Mapping[str, Any]) -> Any:
+def read_question(turn: Mapping[str, Any]) -> object:
     """Return the question of a turn."""
     return extract_question(json.loads(turn["input"]))
 

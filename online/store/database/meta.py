@@ -1,10 +1,11 @@
 """Single values of a store, by key."""
 
 import uuid
-from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select
 from sqlmodel import Field, SQLModel
+
+from online.store.database.tables import table_of
 
 
 class MetaRow(SQLModel, table=True):
@@ -16,7 +17,7 @@ class MetaRow(SQLModel, table=True):
     value: str
 
 
-META: Any = MetaRow.__table__  # type: ignore[attr-defined]
+META = table_of(MetaRow)
 
 
 def save_value(connection: Connection, key: str, value: str) -> None:

@@ -19,9 +19,9 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
-from sqlalchemy import Connection, delete, insert
+from sqlalchemy import Connection, Row, Select, delete, insert
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -41,6 +41,9 @@ from online.store.database.sqlite_checkpoints import Checkpointer
 
 log = logging.getLogger("online.store")
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
 MAX_GROUP = 512  # pieces of work in one transaction
 MAX_PASSED = 4  # transactions that go before a piece of background work
 WAL_ROOM_BYTES = 6_000_000  # a little more than the WAL of SQLite grows to before it starts over
@@ -50,7 +53,7 @@ WAL_ROOM_BYTES = 6_000_000  # a little more than the WAL of SQLite grows to befo
 class StoreWork:
     """A write that waits for the writing thread."""
 
-    run: Callable[[Connection], Any]
+    run: Callable[[Connection], object]
     durable: bool
     done: "Future[Any]"
     is_background: bool = False
@@ -107,24 +110,22 @@ class Store:
             with suppress(DBAPIError), self.durable_writer.connect() as connection:
                 connection.connection.cursor().execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
-    def submit(
-        self, run: Callable[[Connection], Any], durable: bool = True, is_background: bool = False
-    ) -> "Future[Any]":
+    def submit(self, run: Callable[[Connection], T], durable: bool = True, is_background: bool = False) -> "Future[T]":
         """Run `run` in the next transaction; the future resolves once that is committed.
 
         durable: whether the commit is fsynced. `run` may raise: its changes are undone, and the future raises the same.
         is_background: run it in a transaction of its own, and let waiting work go first for a limited time.
         After `close` it raises Unavailable: a thread of a service that stops may still submit work, and wait for it.
         """
-        work = StoreWork(run, durable, Future(), is_background)
+        done = Future[T]()
         with self._closing:
             if not self._is_closed:
-                self._queue.put(work)
-                return work.done
-        work.done.set_exception(Unavailable("the store is closed, because the service stops; nothing was changed"))
-        return work.done
+                self._queue.put(StoreWork(run, durable, done, is_background))
+                return done
+        done.set_exception(Unavailable("the store is closed, because the service stops; nothing was changed"))
+        return done
 
-    def read(self, run: Callable[[Connection], Any]) -> Any:
+    def read(self, run: Callable[[Connection], T]) -> T:
         """Run queries that see one moment of the store. Raises Unavailable."""
         try:
             with self.reader.connect() as connection:
@@ -132,7 +133,7 @@ class Store:
         except SQLAlchemyError as error:
             raise Unavailable(f"the store does not answer: {first_line(error)}") from error
 
-    def walk(self, query: Any, page: int) -> Iterator[Sequence[Any]]:
+    def walk(self, query: Select[*Ts], page: int) -> Iterator[Sequence[Row[*Ts]]]:
         """Yield the rows of a query in pages; all pages see one moment of the store. Raises Unavailable."""
         try:
             with self.reader.connect() as connection:
@@ -196,7 +197,7 @@ class Store:
         if not group:
             return
         engine = self.durable_writer if any(work.durable for work in group) else self.writer
-        outcomes: list[tuple[StoreWork, Any, BaseException | None]] = []
+        outcomes: list[tuple[StoreWork, object, BaseException | None]] = []
         try:
             with engine.begin() as connection:
                 outcomes = [(work, *self._attempt(connection, work, alone=len(group) == 1)) for work in group]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Table
+from sqlmodel import SQLModel
 
 CORE = "core"
 MIGRATIONS = Path(__file__).parent.parent / "migrations"  # of the groups in this package
@@ -40,3 +41,8 @@ class TableGroup:
     def version_table(self) -> str:
         """Return the name of the table that holds the revision of these tables in a store."""
         return "alembic_version" if self.name == CORE else f"alembic_version_{self.name}"
+
+
+def table_of(row: type[SQLModel]) -> Table:
+    """Return the table in which the rows of a class are stored."""
+    return SQLModel.metadata.tables[str(row.__tablename__)]

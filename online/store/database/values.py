@@ -1,11 +1,11 @@
 """Values and helpers that several groups of tables share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict
 
-from sqlalchemy import Connection, Table, insert, text
+from sqlalchemy import Connection, Table, TextClause, insert, text
 from sqlalchemy.exc import DBAPIError
 
 ERASED = "erased"  # the content of feedback whose words were erased
@@ -13,7 +13,14 @@ NO_TEXT = "null"  # an input that was erased, as JSON
 ROWS_PER_STATEMENT = 1_000  # SQLite takes 32,766 values
 
 
-def index_only_where(condition: str) -> dict[str, Any]:
+class PartialIndex(TypedDict):
+    """The options of an index that has entries only for rows that meet a condition."""
+
+    sqlite_where: TextClause
+    postgresql_where: TextClause
+
+
+def index_only_where(condition: str) -> PartialIndex:
     """Return the options of a partial index, which has entries only for rows that meet a condition."""
     return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
 
@@ -28,7 +35,7 @@ def fold_text(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def insert_rows(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
     """Insert rows that have every column; on SQLite, many with one statement.
 
     Between two rows of an `executemany` the writer thread waits for the interpreter lock, which beside a busy event loop
@@ -44,7 +51,7 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[dict[str, A
         connection.exec_driver_sql(statement, tuple(row[name] for row in page for name in names))
 
 
-def copy_rows(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+def copy_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
     """Insert rows that have every column, on Postgres, by its COPY command."""
     names = table.columns.keys()
     columns = ", ".join(f'"{name}"' for name in names)

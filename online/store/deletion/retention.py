@@ -10,9 +10,9 @@ says how far the predictions have been looked through. It moves in the transacti
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, Literal
+from typing import Literal
 
-from sqlalchemy import ColumnElement, Connection, delete, func, select
+from sqlalchemy import ColumnElement, Connection, Row, delete, func, select
 
 from online.installed import collect
 from online.store.conversations.conversations import CONVERSATIONS, delete_conversation
@@ -65,7 +65,7 @@ def cursor_key(kind: IdKind) -> str:
     return f"retention/{kind}"
 
 
-def load_next(connection: Connection, kind: IdKind, count: int) -> Sequence[Any]:
+def load_next(connection: Connection, kind: IdKind, count: int) -> Sequence[Row[str, str, str]]:
     """Return the oldest predictions that were not looked at yet: (id, model, created_at)."""
     cursor = connection.scalar(select(META.c.value).where(META.c.key == cursor_key(kind))) or ""
     query = select(PREDICTIONS.c.id, PREDICTIONS.c.model, PREDICTIONS.c.created_at).where(

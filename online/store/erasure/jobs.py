@@ -9,11 +9,12 @@ The user's name is kept while the job needs it; then only a keyed digest of it.
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from sqlalchemy import Connection, Select, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select, update
 from sqlmodel import Field, SQLModel
 
+from online.schemas.json_values import JSON, JSONObject
+from online.store.database.tables import table_of
 from online.store.database.values import insert_rows, now
 
 
@@ -57,9 +58,9 @@ class ErasureItemRow(SQLModel, table=True):
     key: str = Field(primary_key=True)
 
 
-ERASURES: Any = ErasureRow.__table__  # type: ignore[attr-defined]
-ERASURE_MODELS: Any = ErasureModelRow.__table__  # type: ignore[attr-defined]
-ERASURE_ITEMS: Any = ErasureItemRow.__table__  # type: ignore[attr-defined]
+ERASURES = table_of(ErasureRow)
+ERASURE_MODELS = table_of(ErasureModelRow)
+ERASURE_ITEMS = table_of(ErasureItemRow)
 
 
 def add_erasure(connection: Connection, row: ErasureRow, models: Sequence[str], step: str) -> None:
@@ -98,12 +99,12 @@ def add_counts(connection: Connection, id: str, model: str, counts: Mapping[str,
     save_counts(connection, id, model, saved | {name: join(saved.get(name), value) for name, value in counts.items()})
 
 
-def set_counts(connection: Connection, id: str, model: str, counts: dict[str, Any]) -> None:
+def set_counts(connection: Connection, id: str, model: str, counts: Mapping[str, JSON]) -> None:
     """Set counts of a model, whatever they were."""
-    save_counts(connection, id, model, load_counts(connection, id, model) | counts)
+    save_counts(connection, id, model, {**load_counts(connection, id, model), **counts})
 
 
-def load_counts(connection: Connection, id: str, model: str) -> dict[str, Any]:
+def load_counts(connection: Connection, id: str, model: str) -> JSONObject:
     """Return the counts of the statement."""
     return dict(json.loads(connection.scalar(select(ERASURE_MODELS.c.counts).where(*_of_model(id, model))) or "{}"))
 
@@ -113,7 +114,7 @@ def save_counts(connection: Connection, id: str, model: str, counts: Mapping[str
     connection.execute(update(ERASURE_MODELS).where(*_of_model(id, model)).values(counts=json.dumps(counts)))
 
 
-def join(before: Any, added: Any) -> Any:
+def join(before: JSON, added: JSON) -> JSON:
     """Return a count that was added to, or the list that was extended."""
     return added if before is None else before + added
 
@@ -167,9 +168,9 @@ def drop_items(connection: Connection, id: str, model: str, kind: str, keys: Seq
     connection.execute(delete(ERASURE_ITEMS).where(*_of_kind(id, model, kind), ERASURE_ITEMS.c.key.in_(keys)))
 
 
-def _of_model(id: str, model: str) -> tuple[Any, Any]:
+def _of_model(id: str, model: str) -> tuple[ColumnElement[bool], ...]:
     return ERASURE_MODELS.c.erasure == id, ERASURE_MODELS.c.model == model
 
 
-def _of_kind(id: str, model: str, kind: str) -> tuple[Any, ...]:
+def _of_kind(id: str, model: str, kind: str) -> tuple[ColumnElement[bool], ...]:
     return ERASURE_ITEMS.c.erasure == id, ERASURE_ITEMS.c.model == model, ERASURE_ITEMS.c.kind == kind

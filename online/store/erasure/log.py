@@ -8,9 +8,8 @@ reply, without which that reply would come back.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import Connection, String, column, delete, select, update, values
+from sqlalchemy import ColumnElement, Connection, String, column, delete, select, update, values
 
 from online.installed import collect
 from online.schemas.events import Event
@@ -63,7 +62,7 @@ def find_retracted_events(connection: Connection, model: str, feedback: Sequence
     return dict(sorted(found.items()))
 
 
-def load_retracted(connection: Connection, model: str, condition: Any) -> dict[int, str]:
+def load_retracted(connection: Connection, model: str, condition: ColumnElement[bool]) -> dict[int, str]:
     """Return offset -> label, of the events that meet a condition and that a retraction has taken back."""
     retraction = EVENTS.alias()
     is_retracted = select(retraction.c.offset).where(

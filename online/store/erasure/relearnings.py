@@ -1,10 +1,9 @@
 """Records of learning again after an erasure, with the hash of the state before and after."""
 
-from typing import Any
-
 from sqlalchemy import Connection, delete, insert, select
 from sqlmodel import Field, SQLModel
 
+from online.store.database.tables import table_of
 from online.store.database.values import now
 
 
@@ -25,7 +24,7 @@ class RelearningRow(SQLModel, table=True):
     ended_at: str
 
 
-RELEARNINGS: Any = RelearningRow.__table__  # type: ignore[attr-defined]
+RELEARNINGS = table_of(RelearningRow)
 
 
 def add_relearning(connection: Connection, model: str, offset: int, until: int, hashes: tuple[str, str]) -> None:

@@ -7,7 +7,7 @@ conversations, messages of other pages, shadow answers --> deleted
 
 import json
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import NamedTuple
 
 from sqlalchemy import Connection, Select, case, delete, func, select, update
 
@@ -98,9 +98,17 @@ def delete_conversations(connection: Connection, model: str, user: str) -> int:
     return int(connection.execute(delete(CONVERSATIONS).where(owned)).rowcount)
 
 
+class RecordedAnswer(NamedTuple):
+    """The answer of a prediction. candidates: JSON, as in its row."""
+
+    id: str
+    choice: str | None
+    candidates: str
+
+
 def load_answers_with(
     connection: Connection, model: str, labels: Collection[str], after: str, count: int
-) -> tuple[list[dict[str, object]], str]:
+) -> tuple[list[RecordedAnswer], str]:
     """Return, of the next `count` predictions after an id, those that list one of these labels, and the last id.
 
     The id is "" after the last page.
@@ -108,19 +116,19 @@ def load_answers_with(
     page = select(PREDICTIONS.c.id, PREDICTIONS.c.choice, PREDICTIONS.c.candidates).where(
         PREDICTIONS.c.model == model, PREDICTIONS.c.id > after
     )
-    rows = connection.execute(page.order_by(PREDICTIONS.c.id).limit(count)).mappings().all()
-    found = [dict(row) for row in rows if names_label(row, labels)]
-    return found, (rows[-1]["id"] if len(rows) == count else "")
+    answers = [RecordedAnswer(*row) for row in connection.execute(page.order_by(PREDICTIONS.c.id).limit(count))]
+    found = [answer for answer in answers if names_label(answer, labels)]
+    return found, (answers[-1].id if len(answers) == count else "")
 
 
-def names_label(row: Any, labels: Collection[str]) -> bool:
+def names_label(answer: RecordedAnswer, labels: Collection[str]) -> bool:
     """Return whether a prediction names one of the labels."""
-    return row["choice"] in labels or any(id in labels for id, _ in json.loads(row["candidates"]))
+    return answer.choice in labels or any(id in labels for id, _ in json.loads(answer.candidates))
 
 
-def remove_labels(connection: Connection, rows: Sequence[dict[str, Any]], labels: Collection[str]) -> None:
+def remove_labels(connection: Connection, answers: Sequence[RecordedAnswer], labels: Collection[str]) -> None:
     """Leave labels out of recorded answers. An answer that was one of them becomes an abstention."""
-    for row in rows:
-        left = [[id, score] for id, score in json.loads(row["candidates"]) if id not in labels]
-        values = {"candidates": json.dumps(left), "choice": None if row["choice"] in labels else row["choice"]}
-        connection.execute(update(PREDICTIONS).where(PREDICTIONS.c.id == row["id"]).values(**values))
+    for answer in answers:
+        left = [[id, score] for id, score in json.loads(answer.candidates) if id not in labels]
+        values = {"candidates": json.dumps(left), "choice": None if answer.choice in labels else answer.choice}
+        connection.execute(update(PREDICTIONS).where(PREDICTIONS.c.id == answer.id).values(**values))

@@ -4,6 +4,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from online.store.database.values import PartialIndex
+
 TEXT, INTEGER, FLOAT, BYTES, FLAG = sa.String(), sa.Integer(), sa.Float(), sa.LargeBinary(), sa.Boolean()
 
 
@@ -17,6 +19,6 @@ def keys(type: sa.types.TypeEngine[Any], *names: str) -> list["sa.Column[Any]"]:
     return [sa.Column(name, type, primary_key=True, autoincrement=False) for name in names]
 
 
-def where(condition: str) -> dict[str, Any]:
+def where(condition: str) -> PartialIndex:
     """Return the arguments of an index that holds only the rows that meet a condition."""
     return {"sqlite_where": sa.text(condition), "postgresql_where": sa.text(condition)}

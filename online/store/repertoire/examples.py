@@ -4,11 +4,11 @@ event of the repertoire, a label --> a row       its retraction --> the row is d
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from sqlalchemy import Connection, Index, Select, delete, select
 from sqlmodel import Field, SQLModel
 
+from online.store.database.tables import table_of
 from online.store.database.values import fold_text, insert_rows
 
 
@@ -25,7 +25,7 @@ class ReplyExampleRow(SQLModel, table=True):
     folded: str
 
 
-EXAMPLES: Any = ReplyExampleRow.__table__  # type: ignore[attr-defined]
+EXAMPLES = table_of(ReplyExampleRow)
 
 
 def add_examples(connection: Connection, model: str, examples: Sequence[tuple[int, str, str]]) -> None:
@@ -48,7 +48,7 @@ def load_examples(connection: Connection, model: str) -> list[tuple[str, int, st
     return [(reply, offset, text) for reply, offset, text in connection.execute(query.order_by(EXAMPLES.c.offset))]
 
 
-def select_replies_with(model: str, words: Collection[str]) -> Select[Any]:
+def select_replies_with(model: str, words: Collection[str]) -> Select[str]:
     """Return the query for the replies that have an example question with all words. words: folded."""
     query = select(EXAMPLES.c.reply).where(EXAMPLES.c.model == model)
     return query.where(*(EXAMPLES.c.folded.contains(word, autoescape=True) for word in words))

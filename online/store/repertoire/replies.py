@@ -5,9 +5,21 @@ import unicodedata
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, literal_column, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Select,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
 from sqlmodel import Field, SQLModel
 
+from online.store.database.tables import table_of
 from online.store.database.values import fold_text
 from online.store.events import EVENTS, head_of
 from online.store.feedback import FEEDBACK
@@ -33,7 +45,7 @@ class ReplyRow(SQLModel, table=True):
     active: bool = True
 
 
-REPLIES: Any = ReplyRow.__table__  # type: ignore[attr-defined]
+REPLIES = table_of(ReplyRow)
 
 
 SORT_CHARS = 100  # of a text, by which replies are sorted
@@ -82,7 +94,7 @@ def find_reply(connection: Connection, model: str, id: str) -> ReplyRow | None:
     return parse_row(connection.execute(query).mappings().first())
 
 
-def parse_row(row: Any) -> ReplyRow | None:
+def parse_row(row: RowMapping | None) -> ReplyRow | None:
     """Return the reply of a row."""
     return None if row is None else ReplyRow(**row)
 
@@ -114,7 +126,7 @@ def is_reply_added(connection: Connection, model: str, reply: str) -> bool:
     return connection.execute(query.limit(1)).first() is not None
 
 
-def of_repertoire(model: str) -> tuple[Any, Any]:
+def of_repertoire(model: str) -> tuple[ColumnElement[bool], ...]:
     """Return the conditions that select events of the repertoire."""
     return EVENTS.c.model == model, EVENTS.c.source == literal_column("'repertoire'")
 
@@ -151,7 +163,7 @@ def load_dated_examples(connection: Connection, model: str, reply: str) -> list[
     return [dict(row) for row in connection.execute(of_reply).mappings()]
 
 
-def select_examples(model: str, *columns: Any) -> Any:
+def select_examples(model: str, *columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
     """Return columns of the example questions that are not retracted, and of their events."""
     joined = EXAMPLES.join(EVENTS, (EVENTS.c.model == EXAMPLES.c.model) & (EVENTS.c.offset == EXAMPLES.c.offset))
     return select(*columns).select_from(joined).where(EXAMPLES.c.model == model)

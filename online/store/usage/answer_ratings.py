@@ -4,10 +4,12 @@ They change with the ratings of predictions, in the same transaction, and stay w
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, select, text
 from sqlmodel import Field, SQLModel
+
+from online.store.database.tables import table_of
 
 
 class AnswerRatingRow(SQLModel, table=True):
@@ -21,7 +23,7 @@ class AnswerRatingRow(SQLModel, table=True):
     bad: int
 
 
-ANSWER_RATINGS: Any = AnswerRatingRow.__table__  # type: ignore[attr-defined]
+ANSWER_RATINGS = table_of(AnswerRatingRow)
 ADD = text(
     "INSERT INTO answer_rating (model, answer, good, bad) VALUES (:model, :answer, :good, :bad) "
     "ON CONFLICT (model, answer) DO UPDATE SET "

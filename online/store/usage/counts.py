@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import BigInteger, Connection, Integer, cast, column, func, select, text, values
 from sqlmodel import Field, SQLModel
 
+from online.store.database.tables import table_of
+
 QUARTER_S = 900
 Span = tuple[int, int]  # the quarters in [first, end)
 
@@ -41,7 +43,7 @@ class UsageCountRow(SQLModel, table=True):
     helped: int
 
 
-USAGE_COUNTS: Any = UsageCountRow.__table__  # type: ignore[attr-defined]
+USAGE_COUNTS = table_of(UsageCountRow)
 NAMES = ("asked", "answered", "rated", "good", "bad", "corrected", "helped")
 
 
@@ -124,4 +126,6 @@ def load_totals(connection: Connection, model: str) -> UsageCounts:
 
 def find_first_quarter(connection: Connection, model: str) -> int | None:
     """Return the quarter of an hour of the first question that was counted."""
-    return connection.scalar(select(func.min(USAGE_COUNTS.c.quarter)).where(USAGE_COUNTS.c.model == model))
+    first = select(func.min(USAGE_COUNTS.c.quarter)).where(USAGE_COUNTS.c.model == model)
+    found: int | None = connection.scalar(first)
+    return found

@@ -17,6 +17,7 @@ from sqlmodel import Field, SQLModel
 from online.models import spec_of
 from online.schemas.events import Event, is_positive
 from online.store.database.meta import META, load_kind, save_value
+from online.store.database.tables import table_of
 from online.store.database.values import insert_rows
 from online.store.events import EVENTS, head_of
 from online.store.feedback import FEEDBACK
@@ -44,7 +45,7 @@ class RatingRow(SQLModel, table=True):
     helped: int
 
 
-RATINGS: Any = RatingRow.__table__  # type: ignore[attr-defined]
+RATINGS = table_of(RatingRow)
 NAMES = ("rated", "good", "bad", "corrected", "helped")
 
 
@@ -155,7 +156,7 @@ def compute_ratings(connection: Connection, model: str, predictions: Sequence[st
     in_force = (FEEDBACK.c.model == model, FEEDBACK.c.prediction_id.in_(predictions), EVENTS.c.kind != "void")
     columns = (PREDICTIONS.c.id, PREDICTIONS.c.created_at, PREDICTIONS.c.choice, EVENTS.c.body)
     query = select(*columns).select_from(joined).where(*in_force, FEEDBACK.c.retracted_offset.is_(None))
-    found = defaultdict[str, list[Row[Any]]](list)
+    found = defaultdict[str, list[Row[str, str, str | None, str]]](list)
     for row in connection.execute(query):
         found[row.id].append(row)
     return [

@@ -496,6 +496,7 @@ def test_a_process_that_is_gone_while_it_adds_up_is_replaced_after_a_while(
 
     async def claim_and_go() -> None:
         row = await own.transactions.read(lambda connection: load_cohort(connection, "lab", cohort))
+        assert row is not None
         ready = await own._change(row, {"state": "adding", "deadline": clock().isoformat()})
         assert ready is not None and await own._claim(cohort) is not None
 
@@ -510,8 +511,9 @@ def test_of_two_processes_that_move_a_cohort_on_one_does(store: Store) -> None:
     try:
         store.submit(partial(add_cohort, row=ROW)).result()
         seen = [each.read(partial(load_cohort, model="lab", id="c")) for each in (store, second)]
+        assert seen[0] is not None and seen[1] is not None
         first = store.submit(partial(change_cohort, row=seen[0], changes=changes)).result()
-        assert first.member_count == 3
+        assert first is not None and first.member_count == 3
         assert second.submit(partial(change_cohort, row=seen[1], changes=changes)).result() is None
     finally:
         second.close()

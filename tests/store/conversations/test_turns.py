@@ -122,6 +122,7 @@ def test_a_share_whose_last_turn_was_deleted_ends_before_it(store: Store) -> Non
 
     def questions() -> list[str | None]:
         shared = store.read(lambda connection: load_shared(connection, share_id))
+        assert shared is not None
         return [each.question for each in shared.turns]
 
     share_id = store.submit(fill).result()

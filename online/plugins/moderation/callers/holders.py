@@ -91,9 +91,8 @@ class Holders:
         self.on_change(holder, state, reason)
 
     async def _load(self, holder: str) -> StandingRow:
-        row: StandingRow = await self.feedback.transactions.read(
-            lambda connection: load_standing(connection, self.name, holder)
-        )
+        row = await self.feedback.transactions.read(lambda connection: load_standing(connection, self.name, holder))
+        assert row is not None, "it was changed"
         return row
 
     async def retract_feedback(self, holder: str, is_kept: bool) -> None:
