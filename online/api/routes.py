@@ -19,22 +19,55 @@ Each operation is declared where it is written:
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypedDict, TypeVar, Unpack
 
-from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response, params
 from pydantic import BaseModel
 
 from online.api.auth.authentication import CALLER
 from online.api.auth.scopes import Access, check_scope
 from online.api.responses import ERROR_RESPONSES, request_body
 from online.schemas.access.callers import Caller
+from online.schemas.json_values import JSONObject
 from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
 
 FastHandler = Callable[[Request, ModelRuntime, Runtime, Caller], Awaitable[Response]]
-Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Awaitable[Response]])
 ANY_METHOD = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 PARAMETER = re.compile(r"{(\w+)(:path)?}")
+
+
+class RouterOptions(TypedDict, total=False):
+    """What all routes of a router have in common, as FastAPI's `APIRouter` takes it."""
+
+    responses: dict[int | str, JSONObject]
+    dependencies: Sequence[params.Depends]
+    include_in_schema: bool
+
+
+class RouteOptions(TypedDict, total=False):
+    """What an operation says of its answer, as FastAPI's `api_route` takes it."""
+
+    response_model: object
+    status_code: int
+    responses: dict[int | str, JSONObject]
+    response_class: type[Response]
+    name: str
+    include_in_schema: bool
+    deprecated: bool
+    openapi_extra: JSONObject
+
+
+class OperationOptions(RouteOptions, total=False):
+    """The options of `Router.add`."""
+
+    every_worker: bool
+    widget: bool
+    fast: FastHandler | bool
+    takes_rows: bool
+    body: type[BaseModel] | None
+    requires_body: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +90,7 @@ class Route:
     method: str
     path: str
     access: Access
-    handler: Callable[..., Any]
+    handler: Callable[..., object]
     model_parameter: str
     every_worker: bool = False
     widget: bool = False
@@ -74,29 +107,32 @@ class Route:
 class Router:
     """Declares the routes of a module, as FastAPI's APIRouter does, with the access that each needs."""
 
-    def __init__(self, compressed: bool = True, model_parameter: str = "model", **options: Any) -> None:
+    def __init__(
+        self, compressed: bool = True, model_parameter: str = "model", **options: Unpack[RouterOptions]
+    ) -> None:
         """options: of FastAPI's APIRouter. compressed, model_parameter: of all routes, as in `Route`."""
-        self.fastapi = APIRouter(**{"responses": ERROR_RESPONSES, **options})
+        options.setdefault("responses", ERROR_RESPONSES)
+        self.fastapi = APIRouter(**options)
         self.routes: list[Route] = []
         self.compressed, self.model_parameter = compressed, model_parameter
 
-    def get(self, path: str, access: Access, **options: Any) -> Callable[[Endpoint], Endpoint]:
+    def get(self, path: str, access: Access, **options: Unpack[OperationOptions]) -> Callable[[Endpoint], Endpoint]:
         """Declare a GET operation."""
         return self.add(("GET",), path, access, **options)
 
-    def post(self, path: str, access: Access, **options: Any) -> Callable[[Endpoint], Endpoint]:
+    def post(self, path: str, access: Access, **options: Unpack[OperationOptions]) -> Callable[[Endpoint], Endpoint]:
         """Declare a POST operation."""
         return self.add(("POST",), path, access, **options)
 
-    def put(self, path: str, access: Access, **options: Any) -> Callable[[Endpoint], Endpoint]:
+    def put(self, path: str, access: Access, **options: Unpack[OperationOptions]) -> Callable[[Endpoint], Endpoint]:
         """Declare a PUT operation."""
         return self.add(("PUT",), path, access, **options)
 
-    def patch(self, path: str, access: Access, **options: Any) -> Callable[[Endpoint], Endpoint]:
+    def patch(self, path: str, access: Access, **options: Unpack[OperationOptions]) -> Callable[[Endpoint], Endpoint]:
         """Declare a PATCH operation."""
         return self.add(("PATCH",), path, access, **options)
 
-    def delete(self, path: str, access: Access, **options: Any) -> Callable[[Endpoint], Endpoint]:
+    def delete(self, path: str, access: Access, **options: Unpack[OperationOptions]) -> Callable[[Endpoint], Endpoint]:
         """Declare a DELETE operation."""
         return self.add(("DELETE",), path, access, **options)
 
@@ -112,7 +148,7 @@ class Router:
         takes_rows: bool = False,
         body: type[BaseModel] | None = None,
         requires_body: bool = True,
-        **options: Any,
+        **options: Unpack[RouteOptions],
     ) -> Callable[[Endpoint], Endpoint]:
         """Return a decorator that declares an operation; options: as of FastAPI's `api_route`.
 

@@ -11,19 +11,23 @@ Any other column is refused by its name, unless it is left out.
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from online.errors import BadInput
 from online.io.csv_tables import check_names
 from online.io.records import DEFAULT_LIMITS, ReadLimits
+
+if TYPE_CHECKING:
+    import pyarrow.parquet
 
 PAGE = 4_096  # rows read at once
 CELL_BYTES = 8  # of a file, which may hold any number of equal cells as one run
 TICKS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}  # in a second
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-Convert = Callable[[Any], list[Any]]  # an Arrow array -> its values
+Convert = Callable[["pyarrow.Array"], list[object]]  # an Arrow array -> its values
 
 
 def is_parquet(path: Path) -> bool:
@@ -34,7 +38,7 @@ def is_parquet(path: Path) -> bool:
         return file.read(4) == b"PAR1"
 
 
-def open_parquet(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Any:
+def open_parquet(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> "pyarrow.parquet.ParquetFile":
     """Open a Parquet file. Raises BadInput if it cannot be read, TooLarge if it holds more cells than the limits allow."""
     import pyarrow
     import pyarrow.parquet
@@ -50,12 +54,12 @@ def open_parquet(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Any:
     return file
 
 
-def name_columns(file: Any) -> list[str]:
+def name_columns(file: "pyarrow.parquet.ParquetFile") -> list[str]:
     """Return the names of a file's columns; each field of a struct is one, `user.age`."""
     return [*flatten(file.schema_arrow.empty_table()).schema.names]
 
 
-def flatten(table: Any) -> Any:
+def flatten(table: "pyarrow.Table") -> "pyarrow.Table":
     """Return a table with the fields of its structs as columns."""
     import pyarrow
 
@@ -65,7 +69,7 @@ def flatten(table: Any) -> Any:
 
 
 def read_parquet_rows(
-    path: Path, file: Any, limits: ReadLimits = DEFAULT_LIMITS, without: Collection[str] = ()
+    path: Path, file: "pyarrow.parquet.ParquetFile", limits: ReadLimits = DEFAULT_LIMITS, without: Collection[str] = ()
 ) -> Iterator[Mapping[str, object]]:
     """Yield each row as a mapping of its columns. without: columns that are not read, whatever they hold.
 
@@ -88,7 +92,7 @@ def read_parquet_rows(
         raise BadInput(f"{path} cannot be read: {error}").because("log_unreadable") from None
 
 
-def read_batch(path: Path, batch: Any, without: Collection[str]) -> Iterator[Mapping[str, Any]]:
+def read_batch(path: Path, batch: "pyarrow.RecordBatch", without: Collection[str]) -> Iterator[Mapping[str, object]]:
     """Yield the rows of a batch of Parquet without these columns."""
     import pyarrow
 
@@ -100,7 +104,7 @@ def read_batch(path: Path, batch: Any, without: Collection[str]) -> Iterator[Map
     return (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
 
 
-def read_column(path: Path, name: str, array: Any) -> list[Any]:
+def read_column(path: Path, name: str, array: "pyarrow.Array") -> list[object]:
     """Return the values of a column. Raises BadInput if its type, or one of its values, is none that can be read."""
     convert = find_conversion(array.type)
     try:
@@ -114,11 +118,11 @@ def read_column(path: Path, name: str, array: Any) -> list[Any]:
     ).because("log_column_unusable", column=name)
 
 
-def find_conversion(of: Any) -> Convert | None:
+def find_conversion(of: "pyarrow.DataType") -> Convert | None:
     """Return what turns an array of a type into values; None for a type that cannot be read."""
-    from pyarrow import types
+    from pyarrow import BaseExtensionType, types
 
-    if isinstance(of, _extension_type()):
+    if isinstance(of, BaseExtensionType):
         return lambda array: (find_conversion(of.storage_type) or fail)(array.storage)
     if types.is_dictionary(of):
         return lambda array: (find_conversion(of.value_type) or fail)(array.dictionary_decode())
@@ -135,24 +139,18 @@ def find_conversion(of: Any) -> Convert | None:
     return find_time_conversion(of) or (read_lists if is_list_of_numbers(of) else None)
 
 
-def fail(array: object) -> list[Any]:
+def fail(array: object) -> list[object]:
     """Refuse a column. Raises ValueError."""
     raise ValueError
 
 
-def to_values(array: Any) -> list[Any]:
+def to_values(array: "pyarrow.Array") -> list[object]:
     """Return the values of a column as Python objects."""
-    values: list[Any] = array.to_pylist()
+    values: list[object] = array.to_pylist()
     return values
 
 
-def _extension_type() -> Any:
-    import pyarrow
-
-    return pyarrow.BaseExtensionType
-
-
-def find_time_conversion(of: Any) -> Convert | None:
+def find_time_conversion(of: "pyarrow.DataType") -> Convert | None:
     """Return a conversion that needs no pandas and no range of `datetime`: it counts in ticks since 1970."""
     from pyarrow import types
 
@@ -166,7 +164,7 @@ def find_time_conversion(of: Any) -> Convert | None:
     return None
 
 
-def read_ticks(array: Any) -> list[int | None]:
+def read_ticks(array: "pyarrow.Array") -> list[int | None]:
     """Return the integers behind a column of times."""
     import pyarrow
 
@@ -196,12 +194,12 @@ def drop_nan(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else float(value)
 
 
-def read_decimal(value: Any) -> int | float:
+def read_decimal(value: Decimal) -> int | float:
     """Return a decimal as an int if it is whole, else as a float."""
     return int(value) if value == value.to_integral_value() else float(value)
 
 
-def is_list_of_numbers(of: Any) -> bool:
+def is_list_of_numbers(of: "pyarrow.DataType") -> bool:
     """Return whether a column holds lists of numbers."""
     from pyarrow import types
 
@@ -212,7 +210,7 @@ def is_list_of_numbers(of: Any) -> bool:
     return bool(types.is_floating(inner) or types.is_integer(inner) or types.is_null(inner))
 
 
-def read_lists(array: Any) -> list[Any]:
+def read_lists(array: "pyarrow.Array") -> list[object]:
     """Return the lists of numbers of a column."""
     return [None if values is None else [*map(to_number, values)] for values in array.to_pylist()]
 
@@ -225,7 +223,7 @@ def to_number(value: float | None) -> float | None:
 # values as features
 
 
-def plain_value(value: Any) -> Any:
+def plain_value(value: Any) -> object:
     """Return a value as a table takes it: number types of numpy, river and Arrow become Python floats."""
     if isinstance(value, (str, bool, list)) or value is None:
         return value
@@ -235,14 +233,14 @@ def plain_value(value: Any) -> Any:
         return str(value)
 
 
-def check_columns(path: Path, file: Any, without: Collection[str] = ()) -> None:
+def check_columns(path: Path, file: "pyarrow.parquet.ParquetFile", without: Collection[str] = ()) -> None:
     """Raise BadInput for a column of a type that cannot be read."""
     for column in flatten(file.schema_arrow.empty_table()).schema:
         if column.name not in without and find_conversion(column.type) is None:
             read_column(path, column.name, _empty(column.type))
 
 
-def _empty(of: object) -> Any:
+def _empty(of: "pyarrow.DataType") -> "pyarrow.Array":
     import pyarrow
 
     return pyarrow.array([], of)

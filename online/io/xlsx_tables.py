@@ -15,12 +15,14 @@ from datetime import date, datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from io import BytesIO
 from math import isfinite
-from typing import Any, Literal
+from typing import Literal
 
 from openpyxl import load_workbook
+from openpyxl.cell.read_only import ReadOnlyCell
 from openpyxl.reader.excel import ExcelReader
 from openpyxl.utils import get_column_letter
 from openpyxl.utils.cell import range_boundaries
+from openpyxl.worksheet._read_only import ReadOnlyWorksheet
 from openpyxl.worksheet._reader import WorkSheetParser  # its public read-only sheet says nothing of merged cells
 
 from online.errors import BadInput, OnlineError, TooLarge
@@ -138,7 +140,7 @@ def refuse_damage() -> Iterator[None]:
         raise BadInput(f"the file cannot be read as an Excel workbook ({cause}): {REMEDY}") from None
 
 
-def open_sheets(data: bytes, limits: WorkbookLimits) -> list[Any]:
+def open_sheets(data: bytes, limits: WorkbookLimits) -> list[ReadOnlyWorksheet]:
     """Open the sheets of a workbook within its limits."""
     check_package(data, limits)
     workbook = load_workbook(BytesIO(data), read_only=True, data_only=True, keep_links=False)
@@ -178,7 +180,7 @@ def check_sheets(data: bytes, limits: WorkbookLimits) -> None:
 # a sheet
 
 
-def read_layout(sheet: Any, limits: WorkbookLimits) -> SheetLayout:
+def read_layout(sheet: ReadOnlyWorksheet, limits: WorkbookLimits) -> SheetLayout:
     """Read the formulas and merged ranges of a sheet. Raises TooLarge, before a value is read; BadInput for rows out of order, of which openpyxl would drop some."""
     formulas, cells, last = set(), 0, 0
     with sheet._get_source() as source:
@@ -202,7 +204,7 @@ def check_size(title: str, row: int, column: int, cells: int, limits: WorkbookLi
         raise TooLarge(f"the sheet {title!r} has more than {limits.cells:,} cells: split it, or save it as CSV")
 
 
-def read_rows(sheet: Any, layout: SheetLayout) -> Iterator[tuple[int, dict[int, Cell]]]:
+def read_rows(sheet: ReadOnlyWorksheet, layout: SheetLayout) -> Iterator[tuple[int, dict[int, Cell]]]:
     """Yield the rows that have values."""
     sheet.reset_dimensions()  # what a file says of its size may be wrong, and cells beyond it would be left out
     is_uncomputed = bool(sheet.parent.calculation and sheet.parent.calculation.fullCalcOnLoad)
@@ -258,7 +260,7 @@ def align(row: tuple[int, dict[int, Cell]], names: Sequence[str]) -> tuple[int, 
 # cells
 
 
-def read_formula(cell: Any, is_uncomputed: bool) -> Cell | None:
+def read_formula(cell: ReadOnlyCell, is_uncomputed: bool) -> Cell | None:
     """Return the value that a spreadsheet has computed. is_uncomputed: the program that wrote the file cannot compute."""
     if is_uncomputed or (cell.value is None and cell.data_type == "n"):
         cause = "has a formula whose value is not in the file: open it in a spreadsheet, and save it"
@@ -266,7 +268,7 @@ def read_formula(cell: Any, is_uncomputed: bool) -> Cell | None:
     return read_cell(cell)
 
 
-def read_cell(cell: Any) -> Cell | None:
+def read_cell(cell: ReadOnlyCell) -> Cell | None:
     """Return what a reader of the sheet sees in a cell; None for an empty one."""
     value = cell.value
     if value is None or isinstance(value, bool):

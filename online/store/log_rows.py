@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Join, case, delete, func, insert, select
 from sqlmodel import Field, SQLModel
 
 from online.schemas.events import Event
+from online.schemas.json_values import JSON
 from online.store.conversations.turns import TURNS
 from online.store.database.tables import table_of
 from online.store.events import EVENTS
@@ -28,23 +29,64 @@ class TallyRow(SQLModel, table=True):
 TALLIES = table_of(TallyRow)
 
 
-def load_log_rows(connection: Connection, model: str, after: int, count: int) -> list[dict[str, Any]]:
-    """Return events after an offset, in order, with their feedback and prediction, to export a log.
+class LogRow(NamedTuple):
+    """An event with its feedback and prediction.
 
-    is_about_kept: whether the event is about a prediction that is in the store and was not erased.
+    own_input: of the feedback; input: of the prediction. is_about_kept: whether the event is about a prediction that is in
+    the store and was not erased.
     """
+
+    offset: int
+    body: str
+    features: bytes
+    user: str | None
+    created_at: str | None
+    learned_at: str | None
+    prediction_id: str | None
+    own_input: str | None
+    answer: str | None
+    answered_until: int | None
+    input: str | None
+    is_about_kept: bool
+
+
+class Outcome(NamedTuple):
+    """The event of a feedback.
+
+    choice: the answer that it judges. learned_until: what had been learned when that was given: of its prediction, or of the
+    version that was live when a label came with an input; None without either.
+    """
+
+    offset: int
+    body: str
+    created_at: str
+    prediction_id: str | None
+    choice: str | None
+    learned_until: int | None
+
+
+class EventSummary(NamedTuple):
+    """What an event says. said: correction, thumb or example. feedback_id, user: of its feedback."""
+
+    question: JSON
+    said: str
+    feedback_id: str | None
+    user: str | None
+
+
+def load_log_rows(connection: Connection, model: str, after: int, count: int) -> list[LogRow]:
+    """Return events after an offset, in order, with their feedback and prediction, to export a log."""
     feedback, prediction = FEEDBACK.alias(), PREDICTIONS.alias()
     joined = EVENTS.outerjoin(
         feedback, (feedback.c.model == EVENTS.c.model) & (feedback.c.id == EVENTS.c.id)
     ).outerjoin(prediction, prediction.c.id == feedback.c.prediction_id)
     given = [feedback.c[name] for name in ("user", "created_at", "learned_at", "prediction_id")]
-    own = (feedback.c.input.label("own_input"), feedback.c.answer, feedback.c.answered_until)
-    answered = [prediction.c[name] for name in ("input", "version", "choice", "propensity", "candidates")]
-    is_about_kept = func.coalesce(is_kept(prediction), False).label("is_about_kept")
-    columns = (EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features, *given, *own, *answered, is_about_kept)
+    own = (feedback.c.input, feedback.c.answer, feedback.c.answered_until)
+    is_about_kept = func.coalesce(is_kept(prediction), False)
+    columns = (EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features, *given, *own, prediction.c.input, is_about_kept)
     query = select(*columns).select_from(joined)
     page = query.where(EVENTS.c.model == model, EVENTS.c.offset > after).order_by(EVENTS.c.offset).limit(count)
-    return [dict(row) for row in connection.execute(page).mappings()]
+    return [LogRow(*row) for row in connection.execute(page)]
 
 
 def select_prediction_order(model: str, head: int) -> Any:
@@ -76,26 +118,24 @@ def load_prediction_rows(connection: Connection, ids: Sequence[str]) -> dict[str
     return {row["id"]: restore_features(row) for row in found}
 
 
-def load_outcomes(connection: Connection, model: str, after: int, until: int) -> list[dict[str, Any]]:
-    """Return the events of feedback with offsets in (after, until], in order.
-
-    Each row has the answer that the feedback judges (choice) and what had been learned when it was given
-    (learned_until): of its prediction, or of the version that was live when a label came with an input; None without either.
-    """
+def load_outcomes(connection: Connection, model: str, after: int, until: int) -> list[Outcome]:
+    """Return the events of feedback with offsets in (after, until], in order."""
     joined = feedback_events().outerjoin(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
     event = (EVENTS.c.offset, EVENTS.c.body, FEEDBACK.c.created_at, FEEDBACK.c.prediction_id)
     choice = func.coalesce(PREDICTIONS.c.choice, FEEDBACK.c.answer).label("choice")
     learned_until = func.coalesce(PREDICTIONS.c.learned_until, FEEDBACK.c.answered_until).label("learned_until")
     query = select(*event, choice, learned_until).select_from(joined)
     span = (EVENTS.c.model == model, EVENTS.c.offset > after, EVENTS.c.offset <= until)
-    return [dict(row) for row in connection.execute(query.where(*span).order_by(EVENTS.c.offset)).mappings()]
+    return [Outcome(*row) for row in connection.execute(query.where(*span).order_by(EVENTS.c.offset))]
 
 
-def load_newest_outcomes(connection: Connection, model: str, offset: int, count: int) -> list[dict[str, Any]]:
-    """Return the newest events of feedback up to an offset, newest first: offset, body, prediction_id."""
+def load_newest_outcomes(
+    connection: Connection, model: str, offset: int, count: int
+) -> list[tuple[int, str, str | None]]:
+    """Return (offset, body, prediction id) of the newest events of feedback up to an offset, newest first."""
     query = select(EVENTS.c.offset, EVENTS.c.body, FEEDBACK.c.prediction_id).select_from(feedback_events())
     newest = query.where(EVENTS.c.model == model, EVENTS.c.offset <= offset).order_by(EVENTS.c.offset.desc())
-    return [dict(row) for row in connection.execute(newest.limit(count)).mappings()]
+    return [(at, body, prediction) for at, body, prediction in connection.execute(newest.limit(count))]
 
 
 def feedback_events() -> Join:
@@ -124,19 +164,19 @@ def load_input(connection: Connection, model: str, offset: int) -> str | None:
     return found
 
 
-def load_event_summaries(connection: Connection, model: str, offsets: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """Return offset -> its question, what it is (correction, thumb or example), and the id and the user of its feedback."""
+def load_event_summaries(connection: Connection, model: str, offsets: Sequence[int]) -> dict[int, EventSummary]:
+    """Return offset -> what its event says."""
     joined = FEEDBACK.outerjoin(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
     input = func.coalesce(PREDICTIONS.c.input, FEEDBACK.c.input).label("input")
     query = select(FEEDBACK.c.offset, FEEDBACK.c.id, FEEDBACK.c.user, input).select_from(joined)
     about = query.where(FEEDBACK.c.model == model, FEEDBACK.c.offset.in_(offsets))
     feedback = {row.offset: (row.id, row.user, row.input) for row in connection.execute(about)}
     events = select(EVENTS).where(EVENTS.c.model == model, EVENTS.c.offset.in_(offsets))
-    summaries = dict[int, dict[str, Any]]()
+    summaries = dict[int, EventSummary]()
     for row in connection.execute(events).mappings():
         event = Event.parse(row["body"], b"")
         id, user, question = feedback.get(row["offset"], (None, None, None))
         words = json.loads(question) if question is not None else event.text or None
         kind = {"correction": "correction", "reward": "thumb"}.get(event.kind, "example")
-        summaries[row["offset"]] = {"question": words, "said": kind, "feedback_id": id, "user": user}
+        summaries[row["offset"]] = EventSummary(words, kind, id, user)
     return summaries

@@ -1,7 +1,7 @@
 """Recorded predictions: one row for each instance that was answered."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -40,6 +40,16 @@ class PredictionRow(SQLModel, table=True):
 PREDICTIONS = table_of(PredictionRow)
 
 
+class NewestPrediction(NamedTuple):
+    """A prediction with its answer. input: JSON."""
+
+    id: str
+    input: str
+    features: bytes
+    choice: str | None
+    created_at: str
+
+
 def add_predictions(connection: Connection, rows: Sequence[Mapping[str, object]]) -> None:
     """Add predictions, and count them."""
     count_predictions(connection, rows)
@@ -59,10 +69,15 @@ def load_predictions(connection: Connection, model: str, ids: Sequence[str]) -> 
 
 
 def restore_features(row: RowMapping) -> dict[str, Any]:
-    """Return a row of the table with its features; those of a row of numbers are the numbers, as float64."""
-    if row["features"] or not row["input"].startswith("["):
-        return dict(row)
-    return {**row, "features": np.array(NUMBERS.decode(row["input"]), np.float64).tobytes()}
+    """Return a row of the table with its features."""
+    return {**row, "features": read_features(row["features"], row["input"])}
+
+
+def read_features(features: bytes, input: str) -> bytes:
+    """Return the features of a row; those of a row of numbers are the numbers, as float64."""
+    if features or not input.startswith("["):
+        return features
+    return np.array(NUMBERS.decode(input), np.float64).tobytes()
 
 
 def is_kept(predictions: FromClause = PREDICTIONS) -> ColumnElement[bool]:
@@ -70,17 +85,17 @@ def is_kept(predictions: FromClause = PREDICTIONS) -> ColumnElement[bool]:
     return or_(predictions.c.features != b"", predictions.c.input != NO_TEXT)
 
 
-def load_newest(connection: Connection, model: str, count: int) -> list[dict[str, Any]]:
+def load_newest(connection: Connection, model: str, count: int) -> list[NewestPrediction]:
     """Return the newest predictions of a model that were not erased, at most `count`, newest first.
 
-    Rows are id, input, features, choice, created_at. Only the newest SEARCHED predictions of all models are read, each of the
+    Only the newest SEARCHED predictions of all models are read, each of the
     two kinds of ids from its end, as in `load_unanswered`.
     """
     columns = [PREDICTIONS.c[name] for name in ("id", "input", "features", "choice", "created_at")]
-    rows: list[dict[str, Any]] = []
+    rows: list[NewestPrediction] = []
     for of_kind in (PREDICTIONS.c.id < ":", PREDICTIONS.c.id >= ":"):
         recent = select(PREDICTIONS.c.id).where(of_kind).order_by(PREDICTIONS.c.id.desc()).limit(SEARCHED).subquery()
         query = select(*columns).join(recent, recent.c.id == PREDICTIONS.c.id)
         newest = query.where(PREDICTIONS.c.model == model, is_kept()).order_by(PREDICTIONS.c.id.desc()).limit(count)
-        rows += [restore_features(row) for row in connection.execute(newest).mappings()]
-    return sorted(rows, key=lambda row: (row["created_at"], row["id"]), reverse=True)[:count]
+        rows += [NewestPrediction(**restore_features(row)) for row in connection.execute(newest).mappings()]
+    return sorted(rows, key=lambda row: (row.created_at, row.id), reverse=True)[:count]

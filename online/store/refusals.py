@@ -7,8 +7,8 @@ A refusal belongs to a recipe (a kind with its options): the same event may be l
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 from sqlmodel import Field, SQLModel
@@ -62,10 +62,10 @@ def group_refusals(connection: Connection, model: str, recipe: str) -> list[Refu
     """Return the newest events that this recipe could not learn, 10,000 at most, by their reasons; the largest group first."""
     query = select(REFUSALS.c.offset, REFUSALS.c.reason).where(*of_recipe(model, recipe))
     newest = query.order_by(REFUSALS.c.offset.desc()).limit(NEWEST_GROUPED)
-    return group_reasons(connection.execute(newest).all())
+    return group_reasons((offset, reason) for offset, reason in connection.execute(newest))
 
 
-def group_reasons(newest: Iterable[Sequence[Any]]) -> list[RefusedGroup]:
+def group_reasons(newest: Iterable[tuple[int, str]]) -> list[RefusedGroup]:
     """newest: (offset, reason), the newest first."""
     groups = dict[str, list[tuple[int, str]]]()
     for offset, reason in newest:
@@ -82,15 +82,25 @@ def mask_values(reason: str) -> str:
     return VALUES.sub("…", reason)
 
 
-def load_newest_refusals(connection: Connection, model: str, recipe: str, count: int) -> list[dict[str, Any]]:
-    """Return the newest events that this recipe could not learn: offset, reason, id, body, created_at."""
+class RefusedEvent(NamedTuple):
+    """An event that could not be learned. body: JSON. created_at: when its feedback was given."""
+
+    offset: int
+    id: str
+    body: str
+    created_at: str | None
+    reason: str
+
+
+def load_newest_refusals(connection: Connection, model: str, recipe: str, count: int) -> list[RefusedEvent]:
+    """Return the newest events that this recipe could not learn."""
     refused = REFUSALS.join(
         EVENTS, (EVENTS.c.model == REFUSALS.c.model) & (EVENTS.c.offset == REFUSALS.c.offset)
     ).outerjoin(FEEDBACK, (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.id == EVENTS.c.id))
     columns = (EVENTS.c.offset, EVENTS.c.id, EVENTS.c.body, FEEDBACK.c.created_at, REFUSALS.c.reason)
     query = select(*columns).select_from(refused).where(*of_recipe(model, recipe))
     newest = query.order_by(REFUSALS.c.offset.desc()).limit(count)
-    return [dict(row) for row in connection.execute(newest).mappings()]
+    return [RefusedEvent(*row) for row in connection.execute(newest)]
 
 
 def of_recipe(model: str, recipe: str) -> tuple[ColumnElement[bool], ...]:

@@ -28,7 +28,7 @@ from online.schemas.events import Event
 from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
 from online.store.callers.held_feedback import HeldFeedbackRow, add_held
-from online.store.log_rows import load_event_summaries
+from online.store.log_rows import EventSummary, load_event_summaries
 from online.store.predictions import load_predictions
 from online.stream.redis import RedisStream
 from online.stream.relay import relay
@@ -158,8 +158,8 @@ def test_an_explanation_has_no_question_of_an_expired_event(scene: ExpiryScene) 
     teach(scene)
     scene.expire()
     found = scene.workspace.store.read(lambda connection: load_event_summaries(connection, "m", [1, 20]))
-    assert found[1] == {"question": None, "said": "example", "feedback_id": None, "user": None}
-    assert found[20]["question"] == "words of e19"
+    assert found[1] == EventSummary(None, "example", None, None)
+    assert found[20].question == "words of e19"
 
 
 def erase(scene: ExpiryScene) -> dict[str, Any]:

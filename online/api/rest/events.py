@@ -1,9 +1,8 @@
 """The live events of one model, and its feedback that could not be learned."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any
 
 import orjson
 from fastapi import Response
@@ -20,7 +19,7 @@ from online.schemas.refusals import RefusedAnswer
 from online.serving.event_feed import FeedEvent
 from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
-from online.store.refusals import count_refusals, group_refusals, load_newest_refusals
+from online.store.refusals import RefusedEvent, count_refusals, group_refusals, load_newest_refusals
 
 router = Router()
 
@@ -45,10 +44,10 @@ def read_refusals(connection: Connection, name: str, recipe: str) -> dict[str, o
     }
 
 
-def describe_refusal(row: Mapping[str, Any]) -> dict[str, object]:
+def describe_refusal(row: RefusedEvent) -> dict[str, object]:
     """Return a refused event with its reason."""
-    event = Event.parse(row["body"], b"")
-    fields = {name: row[name] for name in ("offset", "id", "reason", "created_at")}
+    event = Event.parse(row.body, b"")
+    fields = {"offset": row.offset, "id": row.id, "reason": row.reason, "created_at": row.created_at}
     return {**fields, "kind": event.kind, "label": event.label}
 
 

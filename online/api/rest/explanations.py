@@ -1,7 +1,6 @@
 """The explanation of a reply: what its score consists of, and the rated questions nearby."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from fastapi import Response
 
@@ -17,9 +16,10 @@ from online.models.ranker.ranker import Ranker
 from online.schemas.access.callers import Caller
 from online.schemas.explanations import Explanation
 from online.schemas.json_values import JSONObject
-from online.store.log_rows import load_event_summaries
+from online.store.log_rows import EventSummary, load_event_summaries
 
 MAX_SHOWN = 5  # replies and neighbors
+EXAMPLE = EventSummary(None, "example", None, None)  # of the repertoire, which is no feedback
 
 router = Router()
 
@@ -48,15 +48,17 @@ async def explain_prediction(model: ModelDep, caller: CallerDep, id: str) -> Res
         "answered_by": str(prediction.version),
         "settled": explanation.settled,
         "grounds": [describe_score(each) for each in explanation.breakdowns],
-        "witnesses": [describe_neighbor(each, shown.get(each.offset, {}), texts) for each in explanation.neighbors],
+        "witnesses": [
+            describe_neighbor(each, shown.get(each.offset, EXAMPLE), texts) for each in explanation.neighbors
+        ],
     }
     return json_response(content, headers=live_headers(model))
 
 
-def visible_summary(caller: Caller, summary: Mapping[str, Any]) -> Mapping[str, Any]:
+def visible_summary(caller: Caller, summary: EventSummary) -> EventSummary:
     """Return a summary without the words and the id of somebody else's feedback."""
-    is_own = summary["feedback_id"] is None or caller.may("curate") or caller.may_act_for(summary["user"])
-    return summary if is_own else {**summary, "question": None, "feedback_id": None}
+    is_own = summary.feedback_id is None or caller.may("curate") or caller.may_act_for(summary.user)
+    return summary if is_own else summary._replace(question=None, feedback_id=None)
 
 
 def describe_score(each: ScoreBreakdown) -> JSONObject:
@@ -65,14 +67,14 @@ def describe_score(each: ScoreBreakdown) -> JSONObject:
     return {"id": each.reply, "text": each.text, "score": sum(terms.values()), **terms}
 
 
-def describe_neighbor(each: Neighbor, summary: Mapping[str, object], texts: Mapping[str, str]) -> JSONObject:
-    """summary: of the event that the neighbor comes from; empty for an example question."""
+def describe_neighbor(each: Neighbor, summary: EventSummary, texts: Mapping[str, str]) -> JSONObject:
+    """summary: of the event that the neighbor comes from."""
     return {
-        "question": summary.get("question"),
+        "question": summary.question,
         "reply": {"id": each.reply, "text": texts.get(each.reply, "")},
         "likeness": each.likeness,
         "reward": each.reward,
-        "said": summary.get("said", "example"),
-        "feedback_id": summary.get("feedback_id"),
+        "said": summary.said,
+        "feedback_id": summary.feedback_id,
         "offset": each.offset,
     }

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 from fastapi import Query, Request, Response
 from sqlalchemy import Connection
@@ -38,7 +38,14 @@ from online.serving.runtime import Runtime
 from online.store.repertoire import listing as store
 from online.store.repertoire.examples import load_examples
 from online.store.repertoire.listing import Key, ListedReply, ReplyQuery, Show, Sort
-from online.store.repertoire.replies import ReplyRow, find_reply, load_dated_examples, load_feedback_about, load_replies
+from online.store.repertoire.replies import (
+    FeedbackAbout,
+    ReplyRow,
+    find_reply,
+    load_dated_examples,
+    load_feedback_about,
+    load_replies,
+)
 from online.store.usage.answer_ratings import load_answer_ratings
 
 MAX_LISTED = 1_000  # replies of one page
@@ -169,7 +176,7 @@ async def get_reply(model: ModelDep, caller: CallerDep, id: str) -> Response:
             raise NotFound(f"{name} has no reply {id!r}")
         examples, ratings = load_dated_examples(connection, name, id), load_answer_ratings(connection, name, id)
         rows = load_feedback_about(connection, name, id, MAX_FEEDBACK)
-        feedback = [describe_feedback(row) for row in rows if caller.may("curate") or caller.may_act_for(row["user"])]
+        feedback = [describe_feedback(row) for row in rows if caller.may("curate") or caller.may_act_for(row.user)]
         return {
             **describe_reply(row),
             "rated": ratings.good + ratings.bad,
@@ -182,13 +189,13 @@ async def get_reply(model: ModelDep, caller: CallerDep, id: str) -> Response:
     return json_response(await model.read(load), headers=live_headers(model))
 
 
-def describe_feedback(row: dict[str, Any]) -> dict[str, object]:
+def describe_feedback(row: FeedbackAbout) -> dict[str, object]:
     """Return feedback on a reply as the API shows it."""
-    event = Event.parse(row["body"], b"")
-    input = None if row["question"] is None else json.loads(row["question"])
+    event = Event.parse(row.body, b"")
+    input = None if row.question is None else json.loads(row.question)
     right = event.kind in ("label", "correction") or is_positive(event.reward)
     question = input.get("text") if isinstance(input, dict) else input
-    given = {"feedback_id": row["id"], "offset": row["offset"], "created_at": row["created_at"]}
+    given = {"feedback_id": row.id, "offset": row.offset, "created_at": row.created_at}
     return {"question": question, **given, "right": right}
 
 

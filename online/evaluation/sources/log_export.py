@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 import orjson
 import zstandard
@@ -18,7 +18,7 @@ from online.settings import ModelSettings
 from online.state.workspace import Workspace
 from online.store import Store
 from online.store.deletion.event_expiry import EventExpiry, load_expiry
-from online.store.log_rows import load_input, load_log_rows, load_prediction_rows, select_prediction_order
+from online.store.log_rows import LogRow, load_input, load_log_rows, load_prediction_rows, select_prediction_order
 from online.store.refusals import load_refusals
 
 PAGE = 1_000
@@ -106,13 +106,13 @@ class LogExport:
             yield line
 
 
-def read_log(store: Store, model: str, head: int) -> Iterator[JSONObject]:
+def read_log(store: Store, model: str, head: int) -> Iterator[LogRow]:
     """Yield the rows of a log in order, a page at a time."""
     after = 0
     while after < head:
         rows = store.read(lambda connection: load_log_rows(connection, model, after, min(PAGE, head - after)))  # noqa: B023
         yield from rows
-        after = rows[-1]["offset"]
+        after = rows[-1].offset
 
 
 def find_feature_epoch(workspace: Workspace, model: ModelSettings) -> str:
@@ -124,10 +124,11 @@ def find_feature_epoch(workspace: Workspace, model: ModelSettings) -> str:
     return snapshots.folder.manifest(live.version).feature_epoch
 
 
-def open_output(path: Path, suffix: str) -> Any:
+def open_output(path: Path, suffix: str) -> IO[bytes] | gzip.GzipFile:
     """Open a file to write bytes, compressed as its suffix says: .gz, .zst, or plain."""
     if suffix == ".gz":
         return gzip.open(path, "wb")
     if suffix == ".zst":
-        return zstandard.open(path, "wb")
+        compressed: IO[bytes] = zstandard.open(path, "wb")
+        return compressed
     return open(path, "wb")

@@ -21,7 +21,9 @@ import orjson
 
 from online.errors import BadInput
 from online.schemas.events import Event
+from online.schemas.json_values import JSON, JSONObject
 from online.settings import ModelSettings
+from online.store.log_rows import LogRow
 
 LOG_FORMAT = "online-log/3"
 
@@ -42,7 +44,7 @@ class FormerNames:
     prediction: Names = field(default_factory=dict)
     event: Names = field(default_factory=dict)
 
-    def translate(self, line: dict[str, Any]) -> dict[str, object]:
+    def translate(self, line: dict[str, object]) -> dict[str, object]:
         """Return a line with the names of this version of the format."""
         if not self.line:
             return line
@@ -81,7 +83,7 @@ class LoggedPrediction:
     """
 
     id: str
-    instance: Any
+    instance: JSON
     features: bytes | None = None
     feedback_count: int = 1
     version: int = 0
@@ -110,7 +112,7 @@ class LoggedEvent:
 
     event: Event
     prediction_id: str | None = None
-    instance: Any = None
+    instance: JSON = None
     user: str | None = None
     at: str | None = None
     refused: str | None = None
@@ -163,7 +165,7 @@ def build_header(
     prediction_count: int = 0,
     event_count: int = 0,
     contents_from: int = 0,
-) -> dict[str, Any]:
+) -> JSONObject:
     """Return the first line. The counts are those of the lines that follow.
 
     contents_from: the first offset whose contents had not expired; 0 if none had.
@@ -175,7 +177,7 @@ def build_header(
     return {"format": LOG_FORMAT, **described, "feature_epoch": feature_epoch, **counts, **expired}
 
 
-def render_prediction(row: Mapping[str, Any]) -> dict[str, Any]:
+def render_prediction(row: Mapping[str, Any]) -> JSONObject:
     """Return the line of a row of `store.log_rows.load_prediction_rows`."""
     answered = {name: row[name] for name in ("version", "learned_until", "choice", "propensity")}
     line = {
@@ -186,35 +188,30 @@ def render_prediction(row: Mapping[str, Any]) -> dict[str, Any]:
     }
     exclude = json.loads(row["exclude"] or "[]")
     excluded = {"exclude": exclude} if exclude else {}
-    candidates = json.loads(row["candidates"])
-    return {"prediction": {**line, **answered, "candidates": candidates, **excluded, **render_origin(row)}}
+    candidates, origin = json.loads(row["candidates"]), {name: row[name] for name in ("user", "created_at")}
+    return {"prediction": {**line, **answered, "candidates": candidates, **excluded, **origin}}
 
 
-def render_event(row: Mapping[str, Any], refused: Mapping[int, str]) -> dict[str, Any]:
+def render_event(row: LogRow, refused: Mapping[int, str]) -> JSONObject:
     """Return the line of a row of `store.log_rows.load_log_rows`.
 
     An event about a prediction leaves out the features and the input, which the prediction has. An event whose prediction
     is not in the log any more has its own features.
     """
-    event = json.loads(row["body"])
-    line: dict[str, Any] = {"offset": row["offset"], **event}
-    if row["is_about_kept"]:
-        line["prediction_id"] = row["prediction_id"]
+    event = json.loads(row.body)
+    line: JSONObject = {"offset": row.offset, **event}
+    if row.is_about_kept:
+        line["prediction_id"] = row.prediction_id
     else:
-        line["input"] = None if row["own_input"] is None else json.loads(row["own_input"])
-        line["features"] = encode_features(row["features"])
-        if row["answered_until"] is not None:
-            line["answer"] = row["answer"]
-    if row["offset"] in refused:
-        line["refusal"] = refused[row["offset"]]
-    if row["learned_at"] is not None:
-        line["learned_at"] = row["learned_at"]
-    return {"event": {**line, **render_origin(row)}}
-
-
-def render_origin(row: Mapping[str, object]) -> dict[str, object]:
-    """Return the fields that tell for whom and when a line was recorded."""
-    return {"user": row["user"], "created_at": row["created_at"]}
+        line["input"] = None if row.own_input is None else json.loads(row.own_input)
+        line["features"] = encode_features(row.features)
+        if row.answered_until is not None:
+            line["answer"] = row.answer
+    if row.offset in refused:
+        line["refusal"] = refused[row.offset]
+    if row.learned_at is not None:
+        line["learned_at"] = row.learned_at
+    return {"event": {**line, "user": row.user, "created_at": row.created_at}}
 
 
 def encode_features(features: bytes) -> str:

@@ -4,9 +4,8 @@ store: log, predictions --read_page--> TextEvent (entry, text)
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -15,7 +14,7 @@ from online.models.encoders.follow_ups import read_text
 from online.schemas.events import Event
 from online.store import Store
 from online.store.database.values import NO_TEXT
-from online.store.log_rows import load_log_rows
+from online.store.log_rows import LogRow, load_log_rows
 from online.store.refusals import load_refusals
 
 PAGE = 1_000
@@ -65,21 +64,21 @@ def read_page(connection: Connection, model: str, texts: dict[int, str]) -> list
     """Return the page of the log after the last offset in `texts`, and add the page's texts to it."""
     after, events = next(reversed(texts), 0), list[TextEvent]()
     for row in load_log_rows(connection, model, after, PAGE):
-        event = Event.parse(row["body"], row["features"])
-        texts[row["offset"]] = texts[event.target.offset] if event.target else _parse_text(row, event, model)
-        events.append(TextEvent(event.at(row["offset"]), texts[row["offset"]]))
+        event = Event.parse(row.body, row.features)
+        texts[row.offset] = texts[event.target.offset] if event.target else _parse_text(row, event, model)
+        events.append(TextEvent(event.at(row.offset), texts[row.offset]))
     return events
 
 
-def _parse_text(row: Mapping[str, Any], event: Event, model: str) -> str:
+def _parse_text(row: LogRow, event: Event, model: str) -> str:
     if event.text or not event.features or event.kind in ("reply", "sums"):  # sums cannot be encoded again
         return " ".join(event.text.split())
-    stored = row["input"] if row["input"] is not None else row["own_input"]
+    stored = row.input if row.input is not None else row.own_input
     if stored == NO_TEXT:  # erased, and therefore retracted: its features make no difference
         return ""
     text = None if stored is None else read_text(json.loads(stored))
     if text is None:
         raise SetupError(
-            f"the log of {model} has no text for offset {row['offset']}, only features, which another encoder cannot encode again"
+            f"the log of {model} has no text for offset {row.offset}, only features, which another encoder cannot encode again"
         )
     return " ".join(text.split())

@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from online.models.encoders.values import Value, parse_row
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.inputs import InputSchema
 from online.plugins.export.manifest import ExportAccuracy, ExportDescription
-from online.schemas.json_values import JSONArray
+from online.schemas.json_values import JSON, JSONArray
 
 RANDOM_ROWS, RANDOM_TEXTS = 256, 64
 MOST_LABELLED = 512
@@ -28,6 +27,7 @@ SEED = 19
 WORDS_FROM, WORDS_UNTIL = 2_000, 8_000  # token ids of whole English words, the frequent ones first
 
 Outputs = Mapping[str, AnyArray]
+RowOutputs = dict[str, AnyArray]  # of one row: each is a number or a vector
 Runner = Callable[[Mapping[str, AnyArray]], Outputs]
 
 
@@ -36,7 +36,7 @@ class ServedModel:
     """A model and what it needs to answer instances. encode: instances -> the bytes that it reads."""
 
     model: Model
-    encode: Callable[[Sequence[Any]], list[bytes]]
+    encode: Callable[[Sequence[JSON]], list[bytes]]
 
     def answer(self, instances: Sequence[object]) -> list[Answer]:
         """Answer instances with the served model."""
@@ -68,9 +68,9 @@ def measure(
     return ExportAccuracy(len(golden), max(differences), float(np.mean(equal)), len(known), *accuracies)
 
 
-def ask(graph: AnswerGraph, run: Runner, instances: Sequence[object]) -> list[dict[str, Any]]:
+def ask(graph: AnswerGraph, run: Runner, instances: Sequence[object]) -> list[RowOutputs]:
     """Return the outputs for each instance, by name."""
-    found = list[dict[str, Any]]()
+    found = list[RowOutputs]()
     for inputs in graph.inputs.encode(instances):
         outputs = run(inputs)
         found += [
@@ -79,19 +79,19 @@ def ask(graph: AnswerGraph, run: Runner, instances: Sequence[object]) -> list[di
     return found
 
 
-def ask_alone(graph: AnswerGraph, run: Runner, instances: Sequence[object]) -> list[dict[str, Any]]:
+def ask_alone(graph: AnswerGraph, run: Runner, instances: Sequence[object]) -> list[RowOutputs]:
     """Return the outputs for each instance, answered in a call of its own."""
     answers = [run(row) for row in split_rows(graph.inputs.encode(instances))]
     return [{name: values[0] for name, values in outputs.items()} for outputs in answers]
 
 
-def ask_together(graph: AnswerGraph, run: Runner, instances: Sequence[object]) -> list[dict[str, Any]]:
+def ask_together(graph: AnswerGraph, run: Runner, instances: Sequence[object]) -> list[RowOutputs]:
     """Return the outputs for each instance, answered in one call with all others of the same shape: texts of as many tokens."""
     rows = split_rows(graph.inputs.encode(instances))
     groups: dict[tuple[tuple[int, ...], ...], list[int]] = {}
     for place, row in enumerate(rows):
         groups.setdefault(tuple(values.shape for values in row.values()), []).append(place)
-    found: list[dict[str, Any]] = [{} for _ in rows]
+    found: list[RowOutputs] = [{} for _ in rows]
     for places in groups.values():
         outputs = run({name: np.concatenate([rows[place][name] for place in places]) for name in rows[places[0]]})
         for at, place in enumerate(places):
@@ -122,7 +122,7 @@ def run_by_rows(answer: Callable[[list[AnyArray]], list[AnyArray]], description:
     return run
 
 
-def find_difference(graph: AnswerGraph, answer: Answer, found: Mapping[str, Any]) -> float:
+def find_difference(graph: AnswerGraph, answer: Answer, found: RowOutputs) -> float:
     """Return the largest difference of a probability, or of the number and its bounds."""
     if graph.classes:
         chances = {candidate.id: candidate.score for candidate in answer.candidates}
@@ -136,14 +136,14 @@ def find_difference(graph: AnswerGraph, answer: Answer, found: Mapping[str, Any]
     return max(differences)
 
 
-def same_choice(graph: AnswerGraph, answer: Answer, found: Mapping[str, Any]) -> bool:
+def same_choice(graph: AnswerGraph, answer: Answer, found: RowOutputs) -> bool:
     """Return whether both chose the same class, or abstained; of a number, whether they differ by one percent at most."""
     if graph.classes:
         return name_choice(graph, found) == answer.choice
     return math.isclose(float(answer.choice or 0), float(found["number"]), rel_tol=SAME_NUMBER)
 
 
-def name_choice(graph: AnswerGraph, found: Mapping[str, Any]) -> str | None:
+def name_choice(graph: AnswerGraph, found: RowOutputs) -> str | None:
     """Return the class that an exported file chose; None if it abstained."""
     place = int(found["choice"])
     return graph.classes[place] if place >= 0 else None
@@ -155,7 +155,7 @@ def read_probes(model: Model, schema: InputSchema) -> Iterator[object]:
         yield from (decode(schema, data) for data, _ in model.probes())
 
 
-def decode(schema: InputSchema, data: bytes) -> Any:
+def decode(schema: InputSchema, data: bytes) -> object:
     """Return the instance of encoded input: a list of numbers or a row."""
     return np.frombuffer(data, np.float64).tolist() if schema.kind == "vector" else parse_row(data)
 

@@ -12,10 +12,10 @@ import logging
 import threading
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
@@ -23,7 +23,6 @@ from online.errors import Unavailable
 from online.models import parse_number
 from online.plugins.monitoring.judged_offsets import JudgedOffsets
 from online.schemas.events import Event
-from online.schemas.json_values import JSONObject
 from online.scoring.prequential import (
     Baselines,
     Curve,
@@ -34,13 +33,16 @@ from online.scoring.prequential import (
     names_right_answer,
 )
 from online.scoring.recent_outcomes import KEPT, AnswerOutcome, RecentOutcomes
+from online.scoring.score import BaselineAnswers
 from online.store import Store
 from online.store.deletion.event_expiry import load_expiry
 from online.store.events import head_of
-from online.store.log_rows import load_counts, load_newest_outcomes, load_outcomes, save_counts
+from online.store.log_rows import Outcome, load_counts, load_newest_outcomes, load_outcomes, save_counts
 from online.telemetry import log_event
 
 log = logging.getLogger("online.curve")
+
+T = TypeVar("T")
 
 FORMAT = 2  # of the saved counts
 PAGE = 1_000  # offsets
@@ -111,25 +113,25 @@ class CurveCounts:
         self.times: deque[str] = deque(maxlen=REMEMBERED)
         self.last_label: Callable[[int], str | None] = lambda offset: None  # for offsets before a history
 
-    def take(self, rows: list[JSONObject], until: int) -> None:
+    def take(self, rows: Sequence[Outcome], until: int) -> None:
         """Count the rows of `load_outcomes`, which end at the offset `until`."""
         for row in rows:
             self.feedback += 1
-            self.times.append(row["created_at"])
-            event = Event.parse(row["body"], b"")
-            was_predicted = row["prediction_id"] is not None or row["learned_until"] is not None
+            self.times.append(row.created_at)
+            event = Event.parse(row.body, b"")
+            was_predicted = row.prediction_id is not None or row.learned_until is not None
             if was_predicted or event.kind == "label":
                 self._judge(event, row, was_predicted)
                 if names_right_answer(event):
-                    self._observe(event.label, row["offset"])
+                    self._observe(event.label, row.offset)
         self.until = until
 
-    def _judge(self, event: Event, row: Mapping[str, Any], was_predicted: bool) -> None:
+    def _judge(self, event: Event, row: Outcome, was_predicted: bool) -> None:
         """was_predicted: False for an example to which no version had answered, which judges the baselines only.
 
         The baselines know what the answering version knew; for an example, they know all before it, as in a replay.
         """
-        known_until = row["learned_until"] if row["prediction_id"] is not None else row["offset"] - 1
+        known_until = row.offset - 1 if row.prediction_id is None or row.learned_until is None else row.learned_until
         guesses = self._guesses(known_until)
         scores = (
             self._errors(event, row, guesses, was_predicted)
@@ -140,30 +142,32 @@ class CurveCounts:
             return
         for name, score in scores.items():
             self.tallies.setdefault(name, CurveTally()).add(score)
-        self.curve.add(scores, row["offset"], row["created_at"])
+        self.curve.add(scores, row.offset, row.created_at)
         if "served" not in scores:
             return
-        self.judged.add(row["offset"])
-        if row["prediction_id"] is not None:  # the verdict is on answers that somebody got
+        self.judged.add(row.offset)
+        if (
+            row.prediction_id is not None and row.learned_until is not None
+        ):  # the verdict is on answers that somebody got
             last, usual = map(scores.get, self.recent.guessers)
-            self.recent.add(AnswerOutcome(row["offset"], row["learned_until"], scores["served"], last, usual))
+            self.recent.add(AnswerOutcome(row.offset, row.learned_until, scores["served"], last, usual))
 
     def _hits(
-        self, event: Event, row: Mapping[str, Any], guesses: Mapping[str, Any], was_predicted: bool
+        self, event: Event, row: Outcome, guesses: BaselineAnswers, was_predicted: bool
     ) -> dict[str, float] | None:
-        if was_predicted and row["choice"] is not None:
-            self.served.add(names_right_answer(event) and event.label == row["choice"])
-        return judge_answers(event, {**({"served": row["choice"]} if was_predicted else {}), **guesses})
+        if was_predicted and row.choice is not None:
+            self.served.add(names_right_answer(event) and event.label == row.choice)
+        return judge_answers(event, {**({"served": row.choice} if was_predicted else {}), **guesses})
 
     def _errors(
-        self, event: Event, row: Mapping[str, Any], guesses: Mapping[str, Any], was_predicted: bool
+        self, event: Event, row: Outcome, guesses: BaselineAnswers, was_predicted: bool
     ) -> dict[str, float] | None:
-        if not was_predicted or row["choice"] is None:
+        if not was_predicted or row.choice is None:
             return None
         self.served.add(False)  # a number is never simply right or wrong
         if not guesses:
             return None
-        answers = {"served": float(row["choice"]), **guesses}
+        answers = {"served": float(row.choice), **guesses}
         return {name: abs(number - parse_number(event.label)) for name, number in answers.items()}
 
     def _observe(self, label: str, offset: int) -> None:
@@ -177,7 +181,7 @@ class CurveCounts:
         for name, guess in baselines.guesses().items():
             self.histories.setdefault(name, GuessHistory()).note(offset, guess)
 
-    def _guesses(self, offset: int) -> dict[str, object]:
+    def _guesses(self, offset: int) -> BaselineAnswers:
         """Return the answers of the baselines that know everything up to an offset."""
         found = {} if self.numbers else dict.fromkeys(self.labels.guesses())
         for name, history in self.histories.items():
@@ -259,7 +263,7 @@ class CurveKeeper:
     lock: threading.Lock = field(default_factory=threading.Lock)
     running: "asyncio.Task[None] | None" = None
 
-    async def summarize(self, summary: Callable[[CurveCounts], Any], patience_s: float = PATIENCE_S) -> Any:
+    async def summarize(self, summary: Callable[[CurveCounts], T], patience_s: float = PATIENCE_S) -> T:
         """Return `summary(counts)`, after a wait of about `patience_s` at most for the newest counts.
 
         Raises Unavailable.
@@ -273,7 +277,7 @@ class CurveKeeper:
             task.result()
         return await asyncio.to_thread(self._summarize, summary)
 
-    def _summarize(self, summary: Callable[[CurveCounts], Any]) -> object:
+    def _summarize(self, summary: Callable[[CurveCounts], T]) -> T:
         with self.lock:
             return summary(self.counts or CurveCounts(self.numbers))
 
@@ -354,11 +358,11 @@ class CurveKeeper:
 def last_label(connection: Connection, model: str, offset: int) -> str | None:
     """Return the class or number of the last feedback up to an offset that names the right one; None without any."""
     while rows := load_newest_outcomes(connection, model, offset, SEARCH_PAGE):
-        for row in rows:
-            event = Event.parse(row["body"], b"")
-            if names_right_answer(event) and (row["prediction_id"] is not None or event.kind == "label"):
+        for _, body, prediction in rows:
+            event = Event.parse(body, b"")
+            if names_right_answer(event) and (prediction is not None or event.kind == "label"):
                 return event.label
-        offset = rows[-1]["offset"] - 1
+        offset = rows[-1][0] - 1
     return None
 
 

@@ -18,6 +18,7 @@ from online.plugins.monitoring.model_monitoring import ModelMonitoring
 from online.plugins.monitoring.schemas import CurveAnswer, DriftAnswer, HealthAnswer, JudgedAnswer, VersionChangesAnswer
 from online.plugins.monitoring.verdict_words import word_reason, word_verdict
 from online.plugins.monitoring.version_changes import MAX_QUESTIONS, AnswerChange, VersionChanges
+from online.schemas.json_values import JSONObject
 from online.scoring.drift_changes import Alarm, AlarmGroup
 from online.scoring.prequential import MAX_SEGMENTS
 from online.scoring.verdict import Reason, VerdictInputs
@@ -135,7 +136,7 @@ async def get_curve(
     return json_response({**curve, "head": max(head, curve["counted_until"])}, headers=live_headers(model))
 
 
-def describe_curve(counts: CurveCounts, points: int) -> dict[str, object]:
+def describe_curve(counts: CurveCounts, points: int) -> JSONObject:
     """Return the prequential curve in at most `points` segments."""
     return {
         "measure": "error" if counts.numbers else "right",

@@ -19,11 +19,12 @@ from sqlalchemy import Connection
 
 from online.models import Answer, parse_number
 from online.plugins.monitoring.schemas import GivenAnswer, NewestFeedback
+from online.schemas.json_values import JSON
 from online.serving.live import LiveModel
 from online.serving.turns import Turns
 from online.serving.versions import ServedVersion
 from online.store.feedback import list_opinions
-from online.store.predictions import load_newest
+from online.store.predictions import NewestPrediction, load_newest
 
 MAX_QUESTIONS = 1_000
 ASKED_OFTEN = 8  # times as many predictions are read, of which the same question is one
@@ -35,7 +36,7 @@ SAME_NUMBER = 0.01  # relative difference of two numbers up to which they count 
 class RecordedQuestion:
     """A recorded question. predictions: the ids of its predictions, newest first."""
 
-    instance: Any
+    instance: JSON
     features: bytes
     asked_at: str
     predictions: list[str] = field(default_factory=list)
@@ -45,7 +46,7 @@ class RecordedQuestion:
 class AnswerChange:
     """A question that the later version answers otherwise. asked: how often it was asked among the newest."""
 
-    instance: Any
+    instance: JSON
     asked: int
     asked_at: str
     before: GivenAnswer
@@ -146,11 +147,11 @@ class VersionComparison:
         return served.encoder.encode([question.instance for question in questions])
 
     async def _load_said(
-        self, questions: Sequence[RecordedQuestion], rows: Sequence[dict[str, Any]]
+        self, questions: Sequence[RecordedQuestion], rows: Sequence[NewestPrediction]
     ) -> dict[str, NewestFeedback]:
         """Return the newest feedback about each question, by the id of its newest prediction."""
         newest_of = {id: each.predictions[0] for each in questions for id in each.predictions}
-        choices = {row["id"]: row["choice"] for row in rows}
+        choices = {row.id: row.choice for row in rows}
         opinions = await self.read(partial(list_opinions, model=self.model, predictions=list(newest_of)))
         found = {}
         for opinion in opinions:  # the oldest first
@@ -161,14 +162,14 @@ class VersionComparison:
         return found
 
 
-def collect_questions(rows: Collection[dict[str, Any]], count: int) -> list[RecordedQuestion]:
+def collect_questions(rows: Collection[NewestPrediction], count: int) -> list[RecordedQuestion]:
     """Return the different questions among rows of predictions, newest first."""
     found: dict[str, RecordedQuestion] = {}
     for row in rows:
-        if row["input"] not in found and len(found) == count:
+        if row.input not in found and len(found) == count:
             continue
-        new = RecordedQuestion(json.loads(row["input"]), row["features"], row["created_at"])
-        found.setdefault(row["input"], new).predictions.append(row["id"])
+        new = RecordedQuestion(json.loads(row.input), row.features, row.created_at)
+        found.setdefault(row.input, new).predictions.append(row.id)
     return list(found.values())
 
 

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -190,16 +190,24 @@ def is_example(connection: Connection, model: str, reply: str, offset: int) -> b
     return connection.execute(select(EVENTS.c.offset).where(*of_repertoire(model), *at)).first() is not None
 
 
-def load_feedback_about(connection: Connection, model: str, reply: str, count: int) -> list[dict[str, Any]]:
-    """Return the newest feedback about a reply, newest first: offset, id, body, user, created_at, and the question as JSON.
+class FeedbackAbout(NamedTuple):
+    """Feedback about a reply. body: of its event. question: JSON."""
 
-    Retracted feedback is left out.
-    """
+    offset: int
+    id: str
+    body: str
+    user: str | None
+    created_at: str
+    question: str | None
+
+
+def load_feedback_about(connection: Connection, model: str, reply: str, count: int) -> list[FeedbackAbout]:
+    """Return the newest feedback about a reply that is not retracted, newest first."""
     feedback = EVENTS.join(FEEDBACK, (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.id == EVENTS.c.id))
     joined = feedback.outerjoin(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
-    question = func.coalesce(PREDICTIONS.c.input, FEEDBACK.c.input).label("question")
+    question = func.coalesce(PREDICTIONS.c.input, FEEDBACK.c.input)
     given = (FEEDBACK.c.user, FEEDBACK.c.created_at, question)
     query = select(EVENTS.c.offset, EVENTS.c.id, EVENTS.c.body, *given).select_from(joined)
     about = (EVENTS.c.model == model, EVENTS.c.label == reply, FEEDBACK.c.retracted_offset.is_(None))
     found = connection.execute(query.where(*about).order_by(EVENTS.c.offset.desc()).limit(count))
-    return [dict(row) for row in found.mappings()]
+    return [FeedbackAbout(*row) for row in found]

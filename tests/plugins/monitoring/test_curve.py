@@ -4,7 +4,7 @@ import asyncio
 import json
 import random
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -30,7 +30,7 @@ from online.store.database import values
 from online.store.deletion.event_expiry import EventExpiry, save_expiry
 from online.store.events import EVENTS, append_events, build_retraction
 from online.store.feedback import FEEDBACK, add_feedback, mark_retracted
-from online.store.log_rows import load_log_rows, load_outcomes, save_counts
+from online.store.log_rows import Outcome, load_log_rows, load_outcomes, save_counts
 from online.store.predictions import PREDICTIONS, add_predictions
 from online.store.usage.answer_ratings import ANSWER_RATINGS
 from online.store.usage.ratings import count_page
@@ -116,8 +116,8 @@ class Log:
     def _retraction(self, connection: Connection) -> None:
         target = self.draw.randrange(self.head) + 1
         row = load_log_rows(connection, "m", target - 1, 1)[0]
-        event = Event.parse(row["body"], FEATURES)
-        if event.kind != "retraction" and row["offset"] not in self.retracted:
+        event = Event.parse(row.body, FEATURES)
+        if event.kind != "retraction" and row.offset not in self.retracted:
             self.retracted.add(target)
             self.head = append_events(connection, "m", [build_retraction(event, target)])[0]
             mark_retracted(connection, "m", event.id, self.head)
@@ -303,7 +303,7 @@ def test_a_failed_count_continues_from_the_last_stored_counts(
     keeper = create_keeper(workspace)
     take = CurveCounts.take
 
-    def broken(counts: CurveCounts, rows: list[dict[str, Any]], until: int) -> None:
+    def broken(counts: CurveCounts, rows: Sequence[Outcome], until: int) -> None:
         take(counts, rows[:100], until)
         raise RuntimeError("half way")
 

@@ -10,6 +10,7 @@ from online.errors import BadInput
 from online.evaluation.sources.log_format import LoggedEvent, render_event
 from online.evaluation.sources.log_lines import LineParser
 from online.schemas.events import Event, chain_digest
+from online.store.log_rows import LogRow
 from tests.conftest import Start
 from tests.support import Service, run_online
 
@@ -81,17 +82,9 @@ def test_an_event_without_a_scope_has_the_body_and_the_digest_that_it_had_before
 
 def test_a_line_of_a_log_keeps_the_scope_and_refuses_an_unknown_one() -> None:
     event = Event("f", "correction", b"q", "a", choice="b", scope="question")
-    row = {
-        "offset": 3,
-        "body": event.body(),
-        "features": b"q",
-        "prediction_id": None,
-        "is_about_kept": False,
-        "answered_until": None,
-        "own_input": None,
-        "learned_at": None,
-    }
-    line = render_event({**row, "user": None, "created_at": None}, {})
+    line = render_event(
+        LogRow(3, event.body(), b"q", None, None, None, None, None, None, None, None, is_about_kept=False), {}
+    )
     read = LineParser("log").parse(line, 1)
     assert isinstance(read, LoggedEvent) and read.complete() == event
     line["event"]["scope"] = "town"

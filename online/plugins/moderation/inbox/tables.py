@@ -9,7 +9,7 @@ No table here holds words of users: an item is the id of a feedback, a held feed
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import Connection, Index, delete, func, insert, or_, select, update
 from sqlmodel import Field, SQLModel
@@ -251,19 +251,30 @@ def load_dismissals(connection: Connection, model: str, predictions: Collection[
 # unanswered questions
 
 
-def load_unanswered(connection: Connection, model: str, newest: int) -> list[dict[str, Any]]:
-    """Return the abstentions among the `newest` predictions, newest first: id, input, features, user, created_at.
+class Abstention(NamedTuple):
+    """A prediction without an answer. input: JSON."""
+
+    id: str
+    input: str
+    features: bytes
+    user: str | None
+    created_at: str
+
+
+def load_unanswered(connection: Connection, model: str, newest: int) -> list[Abstention]:
+    """Return the abstentions among the `newest` predictions, newest first.
 
     There is no index by time. New ids sort after older ones of the same kind, so each of the two kinds, ids that begin
     with a digit and ids with a prefix, is read from its end.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[Abstention] = []
     for of_kind in (PREDICTIONS.c.id < ":", PREDICTIONS.c.id >= ":"):
         recent = select(PREDICTIONS).where(of_kind).order_by(PREDICTIONS.c.id.desc()).limit(newest).subquery()
         query = select(recent.c.id, recent.c.input, recent.c.features, recent.c.user, recent.c.created_at)
         unanswered = (recent.c.model == model, recent.c.choice.is_(None), recent.c.input != NO_TEXT)
-        rows += [restore_features(row) for row in connection.execute(query.where(*unanswered)).mappings()]
-    return sorted(rows, key=lambda row: (row["created_at"], row["id"]), reverse=True)
+        found = connection.execute(query.where(*unanswered)).mappings()
+        rows += [Abstention(**restore_features(row)) for row in found]
+    return sorted(rows, key=lambda row: (row.created_at, row.id), reverse=True)
 
 
 # deletion

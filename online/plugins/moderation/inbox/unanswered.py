@@ -7,12 +7,11 @@ A dismissed question stays away, with all that means the same, until enough othe
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from online.models import Model
 from online.models.encoders.follow_ups import read_text
 from online.models.encoders.text import TEXT_WIDTH
-from online.schemas.json_values import JSONObject
+from online.plugins.moderation.inbox.tables import Abstention
 from online.serving.repertoire.question_clusters import Cluster, RepeatedQuestion
 from online.store.database.values import fold_text
 
@@ -20,18 +19,18 @@ MAX_QUESTIONS = 500  # different ones, the newest
 COMES_BACK_AFTER = 5  # users who ask a dismissed question after it was dismissed
 
 
-def collect_questions(rows: Iterable[JSONObject]) -> list[RepeatedQuestion]:
+def collect_questions(rows: Iterable[Abstention]) -> list[RepeatedQuestion]:
     """Return the different questions among rows of abstentions, newest first."""
     found: dict[str, RepeatedQuestion] = {}
     for row in rows:
-        text = read_text(json.loads(row["input"]))
-        if text is None or len(row["features"]) != TEXT_WIDTH:
+        text = read_text(json.loads(row.input))
+        if text is None or len(row.features) != TEXT_WIDTH:
             continue
         key = fold_text(text)
         if key not in found and len(found) == MAX_QUESTIONS:
             continue
-        question = found.setdefault(key, RepeatedQuestion(" ".join(text.split()), row["features"], row["created_at"]))
-        question.predictions.append(row["id"])
+        question = found.setdefault(key, RepeatedQuestion(" ".join(text.split()), row.features, row.created_at))
+        question.predictions.append(row.id)
     return list(found.values())
 
 
@@ -44,10 +43,10 @@ def select_unanswered(questions: Sequence[RepeatedQuestion], model: Model) -> li
 
 
 def leave_out_dismissed(
-    clusters: Iterable[Cluster], rows: Iterable[Mapping[str, Any]], dismissed: Mapping[str, str]
+    clusters: Iterable[Cluster], rows: Iterable[Abstention], dismissed: Mapping[str, str]
 ) -> list[Cluster]:
     """Return the clusters that a curator should see. rows: of the abstentions. dismissed: prediction -> when it was dismissed."""
-    asked = {row["id"]: (row["created_at"], row["user"]) for row in rows} if dismissed else {}
+    asked = {row.id: (row.created_at, row.user) for row in rows} if dismissed else {}
     return [cluster for cluster in clusters if not is_dismissed(cluster, asked, dismissed)]
 
 
