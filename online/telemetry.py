@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -74,7 +74,7 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line | event_fields(record) | line, default=str)
 
 
-def event_fields(record: logging.LogRecord) -> dict[str, Any]:
+def event_fields(record: logging.LogRecord) -> dict[str, object]:
     """Return the fields that `log_event` has added to a record."""
     return getattr(record, "fields", {})
 

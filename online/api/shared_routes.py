@@ -12,7 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends, Request, Response
 
@@ -20,12 +20,12 @@ from online.api.bodies import parse_leniently
 from online.api.dependencies import ROUTE_HEADER, RuntimeDep
 from online.errors import BadInput, NotFound
 from online.schemas.access.callers import Caller
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 from online.serving.live import LiveModel
 from online.serving.model_runtime import ModelRuntime
 from online.serving.versions import VersionSelector
 
-Document = Mapping[str, Any]
+Document = Mapping[str, JSON]
 MAX_INT64 = 2**63 - 1
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -82,7 +82,7 @@ def serve(
     exit_on_sigterm()
     keep_files_private()
     set_library_defaults()
-    flags: dict[str, Any] = {
+    flags: dict[str, object] = {
         "store": store,
         "stream": stream,
         "device": device,

@@ -6,7 +6,7 @@ Each raises SetupError with a remedy.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from online.state.workspace import Workspace
 
 
-def load_settings(config: Path | None, assignments: Sequence[str] | None = None, **flags: Any) -> Settings:
+def load_settings(config: Path | None, assignments: Sequence[str] | None = None, **flags: object) -> Settings:
     """Return the settings in force.
 
     assignments, flags: those given on the command line; None means not given.

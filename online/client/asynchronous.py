@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 def run_async(
     operation: Callable[Concatenate[Operations, P], Operation[T]],
-) -> Callable[Concatenate["AsyncClient", P], Coroutine[Any, Any, T]]:
+) -> Callable[Concatenate["AsyncClient", P], Coroutine[object, object, T]]:
     """Return the method of AsyncClient that runs an operation."""
 
     @wraps(operation)

@@ -12,7 +12,6 @@ import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from typing import Any
 
 UNITS = ((1e11, "seconds", 1.0), (1e14, "milliseconds", 1e3), (1e17, "microseconds", 1e6), (1e20, "nanoseconds", 1e9))
 OWN_CLOCK = 1e8  # below it, a number does not say when in the calendar it is
@@ -28,7 +27,7 @@ class InstantColumn:
     unit: str = ""
     is_calendar: bool = False
 
-    def parse(self, value: Any) -> float:
+    def parse(self, value: object) -> float:
         """Return seconds, since 1970 unless the column has a clock of its own. Raises ValueError for other values."""
         seconds, unit = parse_instant(value)
         if self.is_calendar and unit == OWN_CLOCK_UNIT:

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
 
 NAMES = re.compile(rb'"\s*:')  # what stands behind each name, and may stand in a text
 
@@ -30,7 +29,7 @@ def parse_for_names(text: bytes) -> str:
     """Return a name that an object of the JSON has twice; "" if there is none."""
     twice = list[str]()
 
-    def check(pairs: list[tuple[str, Any]]) -> None:
+    def check(pairs: list[tuple[str, object]]) -> None:
         names = set[str]()
         for name, _ in pairs:
             twice.extend([name] if name in names else [])

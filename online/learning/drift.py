@@ -20,7 +20,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from statistics import quantiles
-from typing import Any
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from online.learning.detectors import Adwin, ChangePoint, Cusum, Kswin, Shift
 from online.models import Options, StatePart, input_options, pack_json, parse_number, spec_of, unpack_json
 from online.models.encoders.text import TEXT_WIDTH
 from online.schemas.events import Event, is_positive
+from online.schemas.json_values import JSONArray, JSONObject
 from online.scoring.drift_changes import QUIET, Alarm, AlarmKind
 
 DELTA = 0.002  # for the model's losses, checked at every 32nd: river's default
@@ -86,11 +86,11 @@ class NumberLosses:
         self.reported = offset
         return True
 
-    def numbers(self) -> list[Any]:
+    def numbers(self) -> JSONArray:
         """Return the state as JSON values."""
         return [self.first, self.threshold, self.reported]
 
-    def restore(self, numbers: list[Any]) -> None:
+    def restore(self, numbers: JSONArray) -> None:
         """Adopt what `numbers` returned."""
         self.first, self.threshold, self.reported = numbers
 
@@ -218,7 +218,7 @@ class DriftMonitor:
 
     def part(self) -> StatePart:
         """Return the detectors' state as a part of a snapshot."""
-        meta: dict[str, Any] = {
+        meta: JSONObject = {
             "losses": self.losses.numbers(),
             "classes": [[label, adwin.numbers()] for label, adwin in sorted(self.classes.items())],
             "alarms": [asdict(alarm) for alarm in self.alarms],
@@ -247,7 +247,7 @@ class DriftMonitor:
             self.features.restore(part.tensors)
 
 
-def find_input_format(kind: str, options: Options) -> tuple[np.dtype[Any], int]:
+def find_input_format(kind: str, options: Options) -> tuple[np.dtype[np.generic], int]:
     """Return the type and the count of the numbers in an encoded input; the count is 0 for a table."""
     given = input_options(kind, options)
     if given["input"] == "vector":

@@ -20,11 +20,11 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 
 AnyArray = NDArray[Any]  # of any type of numbers, as files hold them
 Tensors = Mapping[str, AnyArray]
-Options = Mapping[str, Any]
+Options = Mapping[str, JSON]
 ExampleKind = Literal["label", "reward", "correction", "reply", "retire", "restore", "sums"]
 Scope = Literal["", "reply", "question"]
 
@@ -250,7 +250,7 @@ def pack_json(meta: object) -> NDArray[np.uint8]:
     return np.frombuffer(json.dumps(meta, sort_keys=True).encode(), np.uint8)
 
 
-def unpack_json(tensor: AnyArray) -> Any:
+def unpack_json(tensor: AnyArray) -> JSON:
     """Return the JSON value that `pack_json` stored."""
     return json.loads(tensor.tobytes())
 

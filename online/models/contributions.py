@@ -10,7 +10,6 @@ Shapes: C classes, D features.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from online.models.contract import BadExample, Options
 from online.models.exchange.sums_file import read_sums
 from online.models.kinds import find_kind
 from online.models.statistics.exact import ExactStatistics
+from online.schemas.json_values import JSON
 
 LARGEST = 127  # of a feature
 MAX_COUNT = 2**39  # examples: 127^2 times as much is below 2^53, so that every program reads the sums exactly
@@ -31,7 +31,7 @@ class Contribution:
     """Checked sums. statistics: of the classes that have examples. meta: how inputs became features."""
 
     statistics: ExactStatistics
-    meta: Mapping[str, Any]
+    meta: Mapping[str, JSON]
 
     @property
     def count(self) -> int:

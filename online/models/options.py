@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
 
 from online.models.contract import Options
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 
 TYPE_NAMES = {list: "list", dict: "table", str: "text", bool: "true or false", int: "integer", float: "number"}
 
@@ -33,7 +32,7 @@ class Option:
     """
 
     name: str
-    default: Any
+    default: JSON
     help: str
     unit: str = ""
     low: float | None = None
@@ -57,14 +56,14 @@ class Option:
         bounds = [("at least", self.low), ("at most", self.high), ("above", self.above), ("below", self.below)]
         return " and ".join(f"{words} {bound:g}" for words, bound in bounds if bound is not None)
 
-    def check(self, value: Any) -> None:
+    def check(self, value: object) -> None:
         """Raise ValueError for a value of another type, or one that is not allowed."""
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if type(value) is not type(self.default) and not (isinstance(self.default, float) and is_number):
+        number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+        if type(value) is not type(self.default) and not (isinstance(self.default, float) and number is not None):
             raise ValueError(f"option {self.name!r} must be {type(self.default).__name__}, not {value!r}")
         if self.choices and value not in self.choices:
             raise ValueError(f"option {self.name!r} must be {self.allowed}, not {value!r}")
-        if is_number and not self._is_within_bounds(value):
+        if number is not None and not self._is_within_bounds(number):
             verb = "lie" if self.low is not None and self.high is not None else "be"
             raise ValueError(f"option {self.name!r} must {verb} {self.allowed}, not {value}")
 

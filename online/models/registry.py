@@ -9,7 +9,8 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, cast
+from types import ModuleType
+from typing import cast
 
 from online.models.challenger import CHALLENGER, CHAMPION, OPTIONS, ChampionChallenger
 from online.models.contract import Model, Options
@@ -69,7 +70,7 @@ def load_class(spec: KindSpec) -> Callable[[Options, str], Model]:
     return cast(Callable[[Options, str], Model], getattr(load_module(spec), spec.path.partition(":")[2]))
 
 
-def load_module(spec: KindSpec) -> Any:
+def load_module(spec: KindSpec) -> ModuleType:
     """Import the module of a kind."""
     return import_module(spec.path.partition(":")[0])
 
@@ -173,13 +174,13 @@ def describe_challenger_options() -> tuple[Option, ...]:
     return OPTIONS
 
 
-def check_untrusted_options(kind: Any, options: Options) -> None:
+def check_untrusted_options(kind: object, options: Options) -> None:
     """Raise ValueError for a kind or an option with which its sender could choose code to run.
 
     For options that come with an uploaded file. Of kinds, only the built-in ones may be named. `create` checks
     everything else about the options.
     """
-    if kind not in [*KINDS]:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise ValueError(f"the kind of a model must be one of {', '.join(KINDS)}, not {str(kind)[:40]!r}")
     if "challenger" in options:
         challenger = options["challenger"]

@@ -5,14 +5,12 @@ or hashes answers to the last bit (a server with the learner, `best_of`, a chall
 replay that answers before every event has them updated, at O(D^2) instead of O(D^3) an event.
 """
 
-from typing import Any
-
 from online.models.contract import Model
 from online.models.retirement import RetirableModel
 
 
 def answer_by_updates(model: Model) -> None:
     """Let a model answer from updated solutions, if it has any; not the members or the challenger that it contains."""
-    own: Any = model.model if isinstance(model, RetirableModel) else model
+    own = model.model if isinstance(model, RetirableModel) else model
     if hasattr(own, "answers_by_updates"):
         own.answers_by_updates = True

@@ -1,11 +1,10 @@
 """The classes of a classifier, and what taught them. The wire calls a class `label`, as feedback and predictions do."""
 
-from typing import Any
-
 from pydantic import Field
 
 from online.schemas.feedback import FeedbackStatus
 from online.schemas.fields import Wire
+from online.schemas.json_values import JSON
 
 
 class ClassState(Wire):
@@ -36,7 +35,7 @@ class TaughtExample(Wire):
 
     id: str = Field(description="Of the feedback; retracting it takes the example back.")
     prediction_id: str | None = Field(description="The prediction that the feedback is about; null for an input.")
-    input: Any = Field(description="As it was given, for a vector a list of numbers. Null where it is not kept.")
+    input: JSON = Field(description="As it was given, for a vector a list of numbers. Null where it is not kept.")
     status: FeedbackStatus = Field(description="held: it counts only once it is accepted.")
     offset: int | None = Field(description="Of its event; null while it is held.")
     given_at: str
@@ -57,7 +56,7 @@ class RejectedExample(Wire):
 
     id: str = Field(description="Of the feedback.")
     label: str
-    input: Any = Field(description="As it was given, for a vector a list of numbers. Null where it is not kept.")
+    input: JSON = Field(description="As it was given, for a vector a list of numbers. Null where it is not kept.")
     reason: str | None = Field(description="What the curator wrote to its user; null for nothing.")
     given_at: str
 

@@ -1,11 +1,11 @@
 """Feedback about a prediction or an input, its receipt, and what became of it."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from online.schemas.fields import Id, Label, Name, NativeRequest, Text, Wire
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 
 CorrectionScope = Literal["reply", "question"]
 FeedbackStatus = Literal["accepted", "learned", "refused", "retracted", "quarantined", "held", "rejected"]
@@ -18,7 +18,7 @@ class FeedbackItem(NativeRequest):
         None, description="An idempotency key: the same feedback with the same id has no second effect."
     )
     prediction_id: Name | None = None
-    input: Any = Field(None, description="An instance, instead of a prediction_id.")
+    input: JSON = Field(None, description="An instance, instead of a prediction_id.")
     choice: Label | None = Field(
         None,
         description="Of a reward for an input, the reply id or class that it judges: what a device answered without the "

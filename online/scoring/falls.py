@@ -17,7 +17,6 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -344,17 +343,19 @@ def compare(one: OutcomeBlock, other: OutcomeBlock) -> float:
     return float(likelihood_ratios(one.size, one.hits, other.size, other.hits))
 
 
-def likelihood_ratios(count: Any, hits: Any, other_count: Any, other_hits: Any) -> Floats:
+def likelihood_ratios(
+    count: Floats | float, hits: Floats | float, other_count: Floats | float, other_hits: Floats | float
+) -> Floats:
     """Return logarithms of how much likelier the hits are with two rates than with one."""
     total, total_hits = count + other_count, hits + other_hits
     apart = log_likelihood(count, hits) + log_likelihood(other_count, other_hits)
     return np.asarray(apart - log_likelihood(total, total_hits), np.float64)
 
 
-def log_likelihood(count: Any, hits: Any) -> Any:
+def log_likelihood(count: Floats | float, hits: Floats | float) -> Floats:
     """Return that of `hits` in `count` at the likeliest rate."""
-    hits, misses = np.asarray(hits, np.float64), np.asarray(count - hits, np.float64)
-    return hits * np.log(np.maximum(hits, 1) / count) + misses * np.log(np.maximum(misses, 1) / count)
+    right, wrong = np.asarray(hits, np.float64), np.asarray(count - hits, np.float64)
+    return np.asarray(right * np.log(np.maximum(right, 1) / count) + wrong * np.log(np.maximum(wrong, 1) / count))
 
 
 def divergence(rate: float, other: float) -> float:

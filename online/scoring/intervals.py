@@ -25,7 +25,6 @@ for its average so far, weighted by l.
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,7 +125,7 @@ class AverageSequence:
         self.total, self.variance = float(totals_N[-1]), float(variance_N[-1])
         return self._intervals(totals_N / times_N, variance_N, times_N)
 
-    def _intervals(self, mean_N: Floats, variance_N: Floats, times_N: Any) -> tuple[Floats, Floats]:
+    def _intervals(self, mean_N: Floats, variance_N: Floats, times_N: NDArray[np.int64] | int) -> tuple[Floats, Floats]:
         reach_N = stitched_boundary(variance_N, self.alpha / 2) / times_N
         return np.maximum(mean_N - reach_N, 0.0), np.minimum(mean_N + reach_N, 1.0)
 

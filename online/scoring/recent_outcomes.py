@@ -6,9 +6,9 @@ judged answer --> ring of the newest KEPT --leaves it--> blocks of BLOCK --> for
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from online.schemas.json_values import JSONArray
+from online.schemas.json_values import JSON, JSONArray
 from online.scoring.prequential import CurveSegment
 
 KEPT, BLOCK, MAX_BLOCKS = 1_000, 100, 100  # newest outcomes; outcomes of an older block; blocks
@@ -158,7 +158,7 @@ class RecentOutcomes:
         return [[list(each) for each in self.blocks], [list(each) for each in self.ring]]
 
     @classmethod
-    def from_json(cls, numbers: bool, kept: Sequence[Any]) -> "RecentOutcomes":
+    def from_json(cls, numbers: bool, kept: Sequence[JSON]) -> "RecentOutcomes":
         """Return the outcomes that `to_json` stored."""
         found = cls(numbers)
         if kept:

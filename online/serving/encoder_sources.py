@@ -7,7 +7,6 @@ import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 from weakref import WeakValueDictionary
 
 from online.io.cache import cache_folder
@@ -23,7 +22,7 @@ class EncoderCache:
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace, self.settings = workspace, workspace.settings
-        self._loaded: WeakValueDictionary[str, Any] = WeakValueDictionary()
+        self._loaded: WeakValueDictionary[str, Encoder] = WeakValueDictionary()
         self._loading = threading.Lock()
 
     def encoder(self, kind: str, options: Options) -> Encoder:

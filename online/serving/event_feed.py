@@ -5,11 +5,11 @@ swap, operator, learner --notify--> one bounded queue per subscriber --> server-
 
 import asyncio
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from online.errors import Overloaded
 from online.schemas.access.callers import Scope
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 
 MAX_SUBSCRIBERS = 1_000
 MAX_QUEUED = 1_000  # events kept for a subscriber that does not read
@@ -38,7 +38,7 @@ class EventFeed:
         """Whether anybody follows the events."""
         return bool(self._queues)
 
-    def notify(self, name: str, **data: Any) -> None:
+    def notify(self, name: str, **data: JSON) -> None:
         """Send one event. Never blocks: a subscriber whose queue is full is disconnected."""
         self.send(FeedEvent(name, data))
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sqlalchemy import Connection
 
 from online.errors import LogReplaced, Unavailable
 from online.installed import ContributedParts
+from online.schemas.json_values import JSONObject
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
 from online.serving.event_feed import EventFeed
@@ -124,7 +125,7 @@ class ModelRuntime:
         loaded = self.live.current.loaded
         return 0 if loaded is None else missing_until(loaded.manifest.metrics)
 
-    def describe_standstill(self) -> dict[str, Any]:
+    def describe_standstill(self) -> JSONObject:
         """Return what /readyz and the status say while learning stands still; nothing otherwise."""
         watch = self.standstill
         if not watch.stood_s:
@@ -190,12 +191,12 @@ class ModelRuntime:
         """Return once every outcome of feedback decided so far is in the store."""
         await self.outcomes.flush()
 
-    def read_encoder_status(self, connection: Connection) -> dict[str, Any]:
+    def read_encoder_status(self, connection: Connection) -> JSONObject:
         """Return the encoder in use, and the last attempt to tune one."""
         name = self.spec.name
         return {"encoder": encoder_of(connection, name), "adaptation": load_adaptation(connection, name)}
 
-    def describe(self, learner: LearnerState) -> dict[str, Any]:
+    def describe(self, learner: LearnerState) -> JSONObject:
         """Return the data of the event `status`."""
         served = self.live.current
         return {
@@ -217,7 +218,7 @@ class ModelRuntime:
         for part in self.parts.list(ModelPart):
             part.forget_log()
 
-    def background_work(self, is_primary: bool) -> Iterator[Coroutine[Any, Any, None]]:
+    def background_work(self, is_primary: bool) -> Iterator[Coroutine[object, object, None]]:
         """Yield what runs beside the requests until the service stops; some of it in the first worker only."""
         yield self.live.watch()
         yield ArrivalNotifier(self.spec.name, self.stream.wakeup, self.stream.head, self.feed).run()

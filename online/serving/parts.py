@@ -6,11 +6,11 @@ start: background() of each    log replaced: forget_log()    stop: close()
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-Work = Coroutine[Any, Any, None]
+Work = Coroutine[object, object, None]
 
 
 class PruningRun(NamedTuple):

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import IO
 
 from online.errors import NotFound, Unavailable
 from online.installed import ContributedParts
@@ -137,7 +137,7 @@ class Runtime:
             await self.supervisor.start()
         self.run_until_stop(self.erasures.run())
 
-    def run_until_stop(self, work: Coroutine[Any, Any, None]) -> None:
+    def run_until_stop(self, work: Coroutine[object, object, None]) -> None:
         """Run work that never ends by itself, in the background. Its failure stops the service."""
         task = asyncio.create_task(work)
         task.add_done_callback(self._stop_on_failure)

@@ -6,7 +6,7 @@ A request that waits holds no thread. A request that is cancelled does not stop 
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from online.errors import Overloaded
 
@@ -23,7 +23,7 @@ class Turns:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     waiting: int = 0
 
-    async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def run(self, work: Callable[[], Coroutine[object, object, T]]) -> T:
         """Run work when it is its turn. Raises Overloaded, or what the work raises."""
         if self.waiting >= self.max_waiting:
             raise Overloaded(f"{self.max_waiting} {self.what} wait already; send the request again later")

@@ -1,7 +1,7 @@
 """The settings of one model: its `[[models]]` table, and the models that are there without one."""
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -13,7 +13,7 @@ from pydantic import (
     model_validator,
 )
 
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 
 Drift = Literal["off", "watch", "act"]
 GuardMode = Literal["off", "callers", "all"]
@@ -74,7 +74,7 @@ class Placement(FrozenModel):
 class GoldenQuestionSettings(FrozenModel):
     """A question whose answer must not change."""
 
-    input: Any = Field(description="An instance, as in a predict request.")
+    input: JSON = Field(description="An instance, as in a predict request.")
     answer: str = Field(description="The expected class, or the id or text of the expected reply.")
 
 
@@ -121,7 +121,7 @@ class ModelSettings(FrozenModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _accept_the_old_name_of_golden_questions(cls, table: Any) -> Any:
+    def _accept_the_old_name_of_golden_questions(cls, table: object) -> object:
         if isinstance(table, dict) and "canaries" in table and "golden_questions" not in table:
             return {("golden_questions" if key == "canaries" else key): value for key, value in table.items()}
         return table

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource, SettingsError, TomlConfigSettingsSource
@@ -56,7 +56,7 @@ def load(
     assignments: Sequence[str] = (),
     list_options: Callable[[], ListOptions] = dict,
     /,
-    **flags: Any,
+    **flags: object,
 ) -> Settings:
     """Return the settings from the file (default: ./online.toml, if any), the environment and the flags.
 
@@ -72,7 +72,7 @@ def load_with_origins(
     assignments: Sequence[str] = (),
     list_options: Callable[[], ListOptions] = dict,
     /,
-    **flags: Any,
+    **flags: object,
 ) -> LoadedSettings:
     """Return the settings, and where each came from.
 
@@ -83,7 +83,7 @@ def load_with_origins(
     values: JSONObject = {}
     origins = dict.fromkeys(Settings.model_fields, SettingOrigin("default"))
 
-    def add(table: Mapping[str, Any], origin: Callable[[str], SettingOrigin]) -> None:
+    def add(table: Mapping[str, object], origin: Callable[[str], SettingOrigin]) -> None:
         values.update(table)
         origins.update({name: origin(name) for name in table})
 

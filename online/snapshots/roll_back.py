@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from online.errors import Conflict, CorruptSnapshot
 from online.io.atomic import replace_file, sync_folder
+from online.schemas.json_values import JSON
 from online.snapshots.folder import ROLLED_BACK, LiveVersion, SnapshotFolder
 from online.snapshots.manifest import Manifest
 
@@ -18,7 +18,7 @@ class Freeze:
 
     since: str
     reason: str
-    cause: Mapping[str, Any] | None = None
+    cause: Mapping[str, JSON] | None = None
 
 
 @dataclass(frozen=True, slots=True)

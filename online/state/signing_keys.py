@@ -18,11 +18,12 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from online.errors import SetupError
 from online.io.atomic import replace_file
 from online.io.locks import lock_file
+from online.schemas.json_values import JSON
 
 PURPOSES = ("links", "cookies", "river", "stream", "erasure", "audit")
 # how long a retired key goes on to verify; None: without end, because what it signed is kept
@@ -227,7 +228,7 @@ def retire(keys: Sequence[SigningKey], at: float, expires_at: str | None) -> lis
     return [key for key in retired if key.is_valid(at)]
 
 
-def parse_table(document: Any) -> KeyTable:
+def parse_table(document: JSON) -> KeyTable:
     """Return the keys in a parsed file. Raises ValueError, TypeError, KeyError or AttributeError for a damaged one."""
     if document["format"] != FORMAT:
         raise ValueError("another format")

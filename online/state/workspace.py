@@ -23,7 +23,7 @@ import os
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from online.errors import SetupError
 from online.io.atomic import replace_file
@@ -34,6 +34,7 @@ from online.io.wakeup import Wakeup
 from online.models import Encoder, admit_all, challenger_of, encoder_options, state_is_signed
 from online.models.encoders.factory import create_encoder
 from online.models.encoders.text import with_encoder
+from online.schemas.json_values import JSONObject
 from online.settings import ModelSettings, Settings
 from online.snapshots import Snapshots
 from online.snapshots.manifest import ManifestSeal
@@ -88,7 +89,7 @@ class Workspace:
         probe.touch()
         probe.unlink()
 
-    def options(self, model: ModelSettings) -> dict[str, Any]:
+    def options(self, model: ModelSettings) -> JSONObject:
         """Return the model's options, with its keys if its state is signed, and its tuned encoder."""
         if state_is_signed(model.kind):
             return {**model.options, **self.key_option(model)}

@@ -7,6 +7,7 @@ this service wrote it at this place, and if it follows the entry before it.
 """
 
 import hmac
+from collections.abc import Callable
 from typing import Any
 
 from redis import Redis
@@ -187,7 +188,7 @@ class RedisStream:
         """Close the connection."""
         self.redis.close()
 
-    def _call(self, call: Any, *args: Any, **kwargs: Any) -> Any:
+    def _call(self, call: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         try:
             return call(*args, **kwargs)
         except RedisError as error:

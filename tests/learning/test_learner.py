@@ -140,7 +140,7 @@ def test_many_refused_events_are_one_line_with_their_count(scene: Scene, caplog:
         scene.learner.refusals.flush()
     lines = [event_fields(record) for record in caplog.records if record.getMessage() == "events refused"]
     assert [line["count"] for line in lines] == [29, 5]  # the one of 24 bytes is learned
-    assert (lines[0]["first"], lines[0]["last"]) == (1, 30) and "0 bytes where 24 are" in lines[0]["reason"]
+    assert (lines[0]["first"], lines[0]["last"]) == (1, 30) and "0 bytes where 24 are" in str(lines[0]["reason"])
 
 
 def test_the_refusals_of_a_model_are_grouped_by_reasons_that_differ_in_values_only(scene: Scene) -> None:

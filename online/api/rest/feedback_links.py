@@ -5,7 +5,7 @@ POST    the form or JSON: rate the prediction; a second request replaces the fir
 DELETE  retract the rating
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import parse_qs
 
 from fastapi import Depends, Query, Request, Response
@@ -25,13 +25,14 @@ from online.errors import BadInput, NotFound, PredictionErased
 from online.schemas.access.callers import Caller, Scope
 from online.schemas.feedback import FeedbackItem, LinkedFeedback, Receipt
 from online.schemas.fields import Name
+from online.schemas.json_values import JSONObject
 from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
 from online.store.predictions import PredictionRow
 
 LATEST = 253_402_300_799  # the last second of the year 9999
 FORM = "application/x-www-form-urlencoded"
-FORBIDDEN: dict[int | str, dict[str, Any]] = {
+FORBIDDEN: dict[int | str, JSONObject] = {
     403: {**ERROR_RESPONSES[400], "description": "The signature is not valid, or the URL has expired."}
 }
 

@@ -5,7 +5,6 @@ They carry the branding, hold no script, and are in the language that the browse
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from fastapi import Request
@@ -52,7 +51,7 @@ class ServerPages:
         template: str,
         status: int = 200,
         headers: Mapping[str, str] | None = None,
-        **values: Any,
+        **values: object,
     ) -> HTMLResponse:
         """Return a page whose policy allows its own styles and nothing else. t, in the template: the messages of the language."""
         language = choose_language(request)

@@ -1,7 +1,7 @@
 """`online keys`: create, list, rotate and revoke API keys."""
 
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +9,9 @@ from online.cli.options import ConfigOption, JsonOption, StateOption, StoreOptio
 from online.cli.state import load_settings, open_workspace
 from online.errors import SetupError
 from online.schemas.access.callers import SCOPE_HELP, SCOPES
+
+if TYPE_CHECKING:
+    from online.api.auth.key_changes import NewKey
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name or id of the key.")]
 ScopesOption = Annotated[
@@ -179,7 +182,7 @@ def parse_duration(text: str, option: str) -> timedelta:
         raise SetupError(f"{option} {text}: write a number and a unit, such as 12h, 30d or 52w") from None
 
 
-def show_new(new: Any, as_json: bool) -> None:
+def show_new(new: "NewKey", as_json: bool) -> None:
     """Print a new key and its secret, which is shown only once."""
     from online.api.auth.key_changes import describe_key
 

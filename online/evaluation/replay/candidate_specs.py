@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from online.schemas.json_values import JSON
 from online.settings import Drift
 
 
@@ -16,7 +16,7 @@ class CandidateSpec:
     """
 
     kind: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, JSON] = field(default_factory=dict)
     name: str = ""
     device: str = "cpu"
     drift: Drift | None = None

@@ -114,7 +114,7 @@ class RayRun:
                     f"{self.of - len(waiting)} of {self.of} replays are finished; the same command goes on"
                 )
 
-    def _ended(self, job: ReplayJob, ray: Any, reference: Any) -> bool:
+    def _ended(self, job: ReplayJob, ray: Any, reference: object) -> bool:
         """Save the outcome of a task; return False if it is to be tried again."""
         try:
             outcome: CachedResult | str = ray.get(reference)

@@ -27,7 +27,7 @@ from online.evaluation.replay.replay_job import (
     serialize_canonically,
 )
 from online.evaluation.replay.replay_report import ReplayReport
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 
 # the folder
 
@@ -110,7 +110,7 @@ def parse_report(content: JSONObject) -> ReplayReport:
     return report
 
 
-def rebuild(kind: Any, content: Any) -> Any:
+def rebuild(kind: Any, content: JSON) -> Any:
     """Return a value of a type from what JSON left of it: dataclasses from objects, tuples from lists, whole keys from texts."""
     base, of = get_origin(kind), get_args(kind)
     if content is None:

@@ -5,10 +5,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
 
 from online.errors import BadInput
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 
 ALL_DIGITS = 15  # of a float that was not rounded when it was written
 MAX_SHOWN = 5  # bad lines named in an error
@@ -100,9 +99,9 @@ class BadLines:
         return {"count": self.count, "problems": dict(self.problems), "first": list(self.first)}
 
     @staticmethod
-    def join(one: Mapping[str, Any], other: Mapping[str, Any]) -> JSONObject:
+    def join(one: Mapping[str, JSON], other: Mapping[str, JSON]) -> JSONObject:
         """Return what two counts of lines say together; {} for none."""
-        problems = Counter(one.get("problems", {})) + Counter(other.get("problems", {}))
+        problems: Counter[str] = Counter(one.get("problems", {})) + Counter(other.get("problems", {}))
         first = [*one.get("first", ()), *other.get("first", ())][:MAX_SHOWN]
         return {"count": problems.total(), "problems": dict(problems), "first": first}
 
@@ -124,7 +123,7 @@ class BadLines:
         return f"{least}{self.count:,} lines{of} cannot be used: {'; '.join(self.first)}{more}"
 
 
-def parse_finite(value: Any) -> float:
+def parse_finite(value: JSON) -> float:
     """Return the number. Raises ValueError for a value that is not a finite number."""
     try:
         number = float(value)

@@ -20,12 +20,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time
 from functools import partial
 from itertools import pairwise
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from online.io.csv_tables import Style, read_cell
 from online.io.instants import find_day
 from online.schemas.columns import ColumnKind, Reason, Treatment
-from online.schemas.json_values import JSONArray, JSONObject
+from online.schemas.json_values import JSON, JSONArray, JSONObject
 
 Input = Literal["text", "vector", "table"]
 
@@ -200,7 +200,7 @@ def parse_units(value: object, reads: str) -> object:
     return value if number is None else number
 
 
-def are_compact_dates(values: Sequence[Any]) -> bool:
+def are_compact_dates(values: Sequence[JSON]) -> bool:
     """Return whether numbers are dates such as 20260503. A number beside others that are none is not."""
     different = {*map(float, values)}
     return len(different) >= LEAST_NUMBERS and all(find_day(value) is not None for value in different)
@@ -239,7 +239,7 @@ def count_words(text: str) -> float:
     return max(len(text.split()), sum(letter >= "\u2e80" for letter in text) / 2)
 
 
-def find_identifier(name: str, values: Sequence[Any], rows: int) -> ColumnProfile | None:
+def find_identifier(name: str, values: Sequence[JSON], rows: int) -> ColumnProfile | None:
     """Return the profile of a column that only tells rows apart, or None.
 
     Its values are all different, and are words, or whole numbers that count the rows or that the column's name calls ids.
@@ -338,7 +338,7 @@ def choose_last(found: Sequence[ColumnProfile]) -> TableProfile:
     )
 
 
-def create_treatment(profile: TableProfile) -> Callable[[Any], Any]:
+def create_treatment(profile: TableProfile) -> Callable[[JSON], JSON]:
     """Return a function that turns the values of a row into what a model reads; None where a text or number is missing.
 
     What is no row, such as a text of JSONL among objects, stays as it is.
@@ -355,7 +355,7 @@ def create_treatment(profile: TableProfile) -> Callable[[Any], Any]:
 
 
 def treat_numbers(
-    units: Mapping[str, str], treat_row: Callable[[Mapping[str, Any]], Any], row: Mapping[str, object]
+    units: Mapping[str, str], treat_row: Callable[[Mapping[str, object]], object], row: Mapping[str, object]
 ) -> object:
     """Treat a row whose numbers with a unit are read first. units: how each of these columns is read."""
     read = {name: parse_units(row[name], reads) for name, reads in units.items() if name in row}
@@ -417,7 +417,7 @@ def find_date_format(texts: Sequence[str]) -> str:
     return fitting[0] if len(fitting) == 1 else ""
 
 
-def read_instant(value: Any, how: str) -> datetime | None:
+def read_instant(value: JSON, how: str) -> datetime | None:
     """Return the time that a text, or a number such as 20260503, names; one without a zone is UTC. None if it names none."""
     try:
         if how == "compact":
@@ -432,7 +432,7 @@ def read_instant(value: Any, how: str) -> datetime | None:
         return None
 
 
-def find_date_parts(text: str, how: str) -> tuple[Any, ...]:
+def find_date_parts(text: str, how: str) -> tuple[JSON, ...]:
     """Return the year, month and day of a text, and its hour, minute, second and half of the day. Raises ValueError."""
     if how == "named":
         if found := DAY_FIRST.fullmatch(text):

@@ -5,9 +5,10 @@ from typing import Any
 
 from online.errors import BadInput
 from online.io.parquet_tables import plain_value
+from online.schemas.json_values import JSON
 
 
-def open_dataset(name: str) -> Iterator[tuple[Any, Any]]:
+def open_dataset(name: str) -> Iterator[tuple[JSON, str | float]]:
     """Return (instance, label) of each row of river:NAME or sklearn:NAME. Raises BadInput."""
     where, _, which = name.partition(":")
     if where == "river":
@@ -35,7 +36,7 @@ def open_river_dataset(which: str) -> Any:
 SKLEARN_NAMES = ("digits", "wine", "breast_cancer", "iris", "diabetes")
 
 
-def read_sklearn_dataset(which: str) -> Iterator[tuple[Any, Any]]:
+def read_sklearn_dataset(which: str) -> Iterator[tuple[JSON, str | float]]:
     """Yield the rows of a dataset of scikit-learn. Raises BadInput for an unknown name."""
     if which not in SKLEARN_NAMES:
         raise BadInput(f"scikit-learn has no dataset {which!r} here; one of {', '.join(SKLEARN_NAMES)}")

@@ -7,12 +7,11 @@ The rows come before the first event of a model's log, so their offsets are belo
 all files, counted from BEFORE_LOG.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 from online.errors import BadInput
 from online.evaluation.replay.line_features import LineFeatures
@@ -26,6 +25,7 @@ from online.io.cache import cache_folder
 from online.io.records import open_bytes
 from online.learning.piece_sums import PieceRows
 from online.models import Encoder, Example
+from online.models.contract import Options
 from online.models.encoders.factory import create_encoder
 
 BEFORE_LOG = -(2**40)  # the offset of the first row
@@ -122,7 +122,7 @@ class PieceReader:
     profile, columns: what is read of the columns of a row.
     """
 
-    options: Mapping[str, Any]
+    options: Options
     max_chars: int = 8_000
     tuned: Path | None = None
     profile: TableProfile = NO_COLUMNS

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from online.errors import BadInput
 from online.evaluation.sources.bad_lines import BadLines
@@ -22,6 +22,7 @@ from online.io.json_names import find_name_given_twice
 from online.io.parquet_tables import open_parquet, plain_value, read_parquet_rows
 from online.io.records import ReadLimits
 from online.models.encoders.values import format_value
+from online.schemas.json_values import JSON
 from online.schemas.labels import name_label
 
 MOST_KNOWN = 1_000  # labels whose class is kept, so that it is named once
@@ -37,9 +38,9 @@ class LabelledRow:
     """
 
     number: int
-    instance: Any
+    instance: JSON
     label: str
-    rest: Mapping[str, Any] = field(default_factory=dict)
+    rest: Mapping[str, JSON] = field(default_factory=dict)
     reward: float | None = None
     propensity: float = 1.0
 

@@ -5,11 +5,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from online.evaluation.sources.log_format import Names
 from online.io.instants import ISO_8601, InstantColumn
 from online.models.encoders.values import format_value
+from online.schemas.json_values import JSON
 
 LARGEST_OFFSET = 2**63 - 1
 
@@ -23,11 +23,11 @@ class LineFields:
     of ...: ".
     """
 
-    fields: Mapping[str, Any]
+    fields: Mapping[str, JSON]
     times: dict[str, InstantColumn] = field(default_factory=dict)
     written: Names = field(default_factory=dict)
 
-    def value(self, name: str) -> Any:
+    def value(self, name: str) -> JSON:
         """Return a field of any type. Raises ValueError if it is absent."""
         if name not in self.fields:
             raise ValueError(f"it lacks {self.quote(name)}")

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import get_args
 
 import orjson
 
@@ -33,6 +33,7 @@ from online.io.json_names import are_names_single, parse_for_names
 from online.models import BadExample, encoder_options, find_kind
 from online.models.example_checks import check_features
 from online.schemas.events import Event, EventKind, Scope
+from online.schemas.json_values import JSON
 from online.settings import Drift
 
 KINDS_OF_EVENTS, SCOPES = get_args(EventKind), get_args(Scope)
@@ -102,7 +103,7 @@ def check_header_fields(head: LineFields) -> None:
         head.whole(name) if name in head.fields else None
 
 
-def find_features_check(header: Mapping[str, Any]) -> CheckFeatures:
+def find_features_check(header: Mapping[str, JSON]) -> CheckFeatures:
     """Return what raises BadExample for features that the log's own model cannot read; nothing for a kind unknown here."""
     if not header or find_kind(header["kind"]) is None:
         return lambda features: None
@@ -129,7 +130,7 @@ class LineParser:
     format: str = LOG_FORMAT
     times: dict[str, dict[str, InstantColumn]] = field(default_factory=lambda: {"prediction": {}, "event": {}})
 
-    def parse(self, value: Mapping[str, Any], number: int) -> Line:
+    def parse(self, value: Mapping[str, JSON], number: int) -> Line:
         """Return what a translated object says. Raises BadInput with the name of the log and the number of the line."""
         where = f"{self.name}, line {number} is"
         if ("prediction" in value) == ("event" in value):
@@ -155,7 +156,7 @@ class LineParser:
         """The names of fields in the format of this log."""
         return FORMER_NAMES[self.format]
 
-    def _open(self, value: Mapping[str, Any], name: str, written: Names) -> LineFields:
+    def _open(self, value: Mapping[str, JSON], name: str, written: Names) -> LineFields:
         if not isinstance(value[name], dict):
             raise LineFields(value, written=self.names.line).refuse(name, "an object")
         return LineFields(value[name], self.times[name], written)
@@ -279,7 +280,7 @@ class LogOrder:
     last: int = 0
     predictions: int = 0
 
-    def is_new(self, line: Line, value: Mapping[str, Any]) -> bool:
+    def is_new(self, line: Line, value: Mapping[str, JSON]) -> bool:
         """Return False for a line that repeats an earlier one. Raises ValueError for one that cannot stand there."""
         name, id = ("event", line.event.id) if isinstance(line, LoggedEvent) else ("prediction", line.id)
         said = {key: each for key, each in value[name].items() if key not in CHANGING}
@@ -307,7 +308,7 @@ class LogOrder:
                 f"has the offset {offset:,} behind {self.last:,}: events stand in the order of their offsets"
             )
 
-    def end(self, header: Mapping[str, Any], unusable: int) -> None:
+    def end(self, header: Mapping[str, JSON], unusable: int) -> None:
         """Note what the header counts and the log lacks. unusable: lines that could not be used."""
         self.gaps.miss(self.last + 1, header.get("event_count", 0) + 1)
         self.gaps.predictions = max(0, header.get("prediction_count", 0) - self.predictions - unusable)
@@ -318,7 +319,7 @@ def digest(contents: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(contents, digest_size=DIGEST_BYTES).digest())
 
 
-def read_log(file: Iterable[str], name: str, header: Mapping[str, Any], bad: BadLines) -> Iterator[tuple[int, Line]]:
+def read_log(file: Iterable[str], name: str, header: Mapping[str, JSON], bad: BadLines) -> Iterator[tuple[int, Line]]:
     """Yield the lines of a log that count, each with its number. bad: counts the others, and what is missing.
 
     A second header ends the log: what follows is another one, and its offsets begin again.

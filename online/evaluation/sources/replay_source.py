@@ -9,7 +9,7 @@ A source can be read any number of times, and always gives the same lines.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from online.evaluation.sources.arrival import LabelDelay, arrange_rows, arrange_tasks
 from online.evaluation.sources.bad_lines import BadLines
@@ -24,6 +24,7 @@ from online.evaluation.sources.vw_survey import Survey
 from online.evaluation.sources.vw_text import read_labelled_rows
 from online.io.csv_tables import CsvTable
 from online.io.records import DEFAULT_LIMITS, ReadLimits, open_bytes, open_text
+from online.schemas.json_values import JSON
 
 PROGRESS_ROWS = 128  # from one report of progress to the next
 
@@ -76,7 +77,7 @@ class Source:
     size: int
     count: int | None
     reads: ReadOptions
-    header: Mapping[str, Any] = field(default_factory=dict)
+    header: Mapping[str, JSON] = field(default_factory=dict)
     numbers: bool = False
     survey: Survey | None = None
     left_out: tuple[str, ...] = ()
@@ -103,7 +104,7 @@ class Source:
             return arrange_rows(rows, self.reads.delay, bad, self.name, self.is_in_order)
         return arrange_tasks(rows, self.reads.task, self.reads.delay, bad, self.name, self.is_in_order)
 
-    def instances(self) -> Iterator[Any]:
+    def instances(self) -> Iterator[JSON]:
         """Return the instances in order, of lines that have one and can be used."""
         ignored = BadLines(max_ratio=1.0)
         if not self.header:

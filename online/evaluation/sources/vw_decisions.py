@@ -9,9 +9,9 @@ A decision without a cost was never rated: it is counted, and is not a bad line.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO
 
 from online.errors import BadInput
 from online.evaluation.sources.bad_lines import BadLines, parse_finite, parse_probability, roundings_of
@@ -26,7 +26,7 @@ from online.evaluation.sources.vw_text import (
     parse_features,
     split_blocks,
 )
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 
 NO_COST = "decisions without a cost"
 
@@ -52,7 +52,7 @@ class LoggedDecision:
     action: str
     value: float
     propensity: float
-    context: Mapping[str, Any]
+    context: Mapping[str, JSON]
     slot: str = ""
     candidates: tuple[str, ...] = ()
     chances: tuple[float, ...] = ()
@@ -146,7 +146,7 @@ def name_json_actions(number: int, line: JSONObject, named_by: str) -> tuple[str
     return tuple(names)
 
 
-def parse_chances(given: Any, count: int) -> tuple[float, ...]:
+def parse_chances(given: Iterable[JSON], count: int) -> tuple[float, ...]:
     """Return the probabilities p of `count` actions. They may be rounded to the digits that they are written with."""
     chances = tuple(map(parse_finite, given))
     roundings = roundings_of(chances)
@@ -156,7 +156,7 @@ def parse_chances(given: Any, count: int) -> tuple[float, ...]:
     return chances
 
 
-def flatten(value: object, path: str = "") -> Iterator[tuple[str, Any]]:
+def flatten(value: object, path: str = "") -> Iterator[tuple[str, object]]:
     """Yield nested objects and lists as features named by their path. A null is kept as a value."""
     if isinstance(value, dict):
         for key, inner in value.items():

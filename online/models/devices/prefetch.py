@@ -8,7 +8,7 @@ through the same buffers, without locked pages and streams.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class TensorTransfer(NamedTuple):
     """A tensor that is on its way, and the event after which it has arrived; None: it has."""
 
     tensor: "Tensor"
-    arrived: Any
+    arrived: "torch.cuda.Event | None"
 
 
 class Transfer:
@@ -53,14 +53,14 @@ class Transfer:
         self.is_cuda = self.device.type == "cuda"
         self.stream = torch.cuda.Stream(self.device) if self.is_cuda else None  # type: ignore[no-untyped-call]
         self.buffers: list[Tensor | None] = [None] * BUFFERS
-        self.copied: list[Any] = [None] * BUFFERS  # an event for each buffer: its last copy is over
+        self.copied: list[torch.cuda.Event | None] = [None] * BUFFERS  # an event for each buffer: its last copy is over
         self.place = 0
 
     def start(self, array: AnyArray) -> TensorTransfer:
         """Begin to copy an array. The tensor may be used once `receive` has returned it."""
         self.place = (self.place + 1) % BUFFERS
-        if self.copied[self.place] is not None:
-            self.copied[self.place].synchronize()
+        if (copied := self.copied[self.place]) is not None:
+            copied.synchronize()
         staged = self._stage(np.ascontiguousarray(array))
         if self.stream is None:
             return TensorTransfer(staged.to(self.device, copy=True), None)

@@ -1,9 +1,8 @@
 """Creates the encoder that a model's options ask for."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from online.models.contract import Encoder, Options
 from online.models.encoders.hashed import HashedTextEncoder
 from online.models.encoders.rows import TableEncoder, VectorEncoder
 from online.models.encoders.text import TextEncoder
@@ -11,13 +10,13 @@ from online.models.kinds import HASHED
 
 
 def create_encoder(
-    options: Mapping[str, Any],
+    options: Options,
     cache: Path,
     threads: int = 2,
     max_chars: int = 8_000,
     tuned: Path | None = None,
     keeps: bool = False,
-) -> Any:
+) -> Encoder:
     """Return the encoder for the options `input`, `size`, `language` and `text_features`.
 
     cache: folder of the text encoder's graph. threads: that encode one text. max_chars: longest text.

@@ -19,7 +19,6 @@ it stood alone, and the same pair of questions is always read in the same way.
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 MAX_WORDS = 7  # a longer question says what it is about
 MAX_PHRASE_WORDS = 4
@@ -141,7 +140,7 @@ def needs_previous(instance: object) -> bool:
     return isinstance(instance, str) and is_follow_up(instance)
 
 
-def add_previous(instance: object, earlier: Sequence[str] = ()) -> Any:
+def add_previous(instance: object, earlier: Sequence[str] = ()) -> object:
     """Return the instance as it is stored: a follow-up as an object with the question before it, as that was read.
 
     Every other question is stored alone, and so is one after a question that is too long to be read with it.

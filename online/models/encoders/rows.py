@@ -11,11 +11,11 @@ import math
 import struct
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
 from online.models.encoders.values import Value, format_value
+from online.schemas.json_values import JSON
 
 TO_JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
@@ -47,7 +47,7 @@ class VectorEncoder:
         together = self._encode_together(instances) if len(instances) > 1 else None
         return together or [self._vector(instance, place) for place, instance in enumerate(instances)]
 
-    def _encode_together(self, instances: Sequence[Any]) -> list[bytes] | None:
+    def _encode_together(self, instances: Sequence[JSON]) -> list[bytes] | None:
         """Encode lists of one length in a fraction of the time; None if there is anything else, or a fault."""
         if (
             not {list, ParsedNumbers}.issuperset(map(type, instances))

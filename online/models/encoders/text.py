@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,7 +210,9 @@ def extract_text(instance: object) -> str | None:
     return text if isinstance(text, str) and text.strip() else None
 
 
-def require_text(instance: object, place: int, max_chars: int, read: Callable[[Any], str | None] = extract_text) -> str:
+def require_text(
+    instance: object, place: int, max_chars: int, read: Callable[[object], str | None] = extract_text
+) -> str:
     """Return the text of the instance at a place of a request. Raises ValueError if there is none, TextTooLong."""
     text = read(instance)
     if text is None:

@@ -34,6 +34,7 @@ from online.models.exchange.sums_file import (
     unpack_upper,
     write_metadata,
 )
+from online.schemas.json_values import JSONObject
 
 FORMAT = 1
 DELTA_KEY, GRAM = "delta", "gram"
@@ -55,7 +56,7 @@ class DeltaHeader:
     from_sha256: str
     to_sha256: str
     layout: Mapping[str, tuple[str, list[int]]]
-    changed: Mapping[str, Any]
+    changed: JSONObject
     removed: Sequence[str]
     format: int = FORMAT
 
@@ -90,7 +91,7 @@ class TensorFile:
     """A safetensors file. entries: its metadata; of a file of sums, the entries of the JSON object in it. sha256: of the bytes."""
 
     tensors: Stored
-    entries: Mapping[str, Any]
+    entries: JSONObject
     has_sums: bool
     sha256: str = ""
 
@@ -193,7 +194,7 @@ def restore(old: TensorFile, header: DeltaHeader, changes: Stored) -> TensorFile
     return TensorFile(tensors, {**kept, **header.changed}, old.has_sums)
 
 
-def read_dtype(name: str) -> np.dtype[Any]:
+def read_dtype(name: str) -> np.dtype[np.generic]:
     """Return a type of numbers. Raises ValueError for any other, such as Python objects."""
     dtype = np.dtype(name)
     if dtype.kind not in "biuf":
@@ -221,7 +222,7 @@ def hash_file(data: bytes) -> str:
 # tensors
 
 
-def predict(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], old: Stored, new: Stored) -> AnyArray:
+def predict(name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic], old: Stored, new: Stored) -> AnyArray:
     """Return what a tensor of the new file probably is, known from the old one and from the tensors that came before it."""
     values = old.get(name)
     if name == GRAM and len(shape) == 1 and is_sums_file(old) and "sums" in new:
@@ -285,7 +286,7 @@ def add(expected: AnyArray, change: AnyArray) -> AnyArray:
     return np.asarray((bits + unfolded).view(expected.dtype))
 
 
-def is_bytes(dtype: np.dtype[Any]) -> bool:
+def is_bytes(dtype: np.dtype[np.generic]) -> bool:
     """Return JSON and flags, of which a difference says nothing."""
     return dtype.kind == "b" or dtype == np.uint8
 

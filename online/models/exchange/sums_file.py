@@ -14,7 +14,6 @@ small file. Shapes: C classes, D features.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,7 @@ from safetensors.numpy import save
 
 from online.models.contract import AnyArray
 from online.models.statistics.exact import ExactStatistics
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 
 FORMAT = 1
 TENSORS = ("counts", "sums", "gram")
@@ -51,7 +50,7 @@ class SumsFile:
     """The contents of a file of sums. meta: the writer's additions to the classes, such as the mapping of inputs to features."""
 
     statistics: ExactStatistics
-    meta: Mapping[str, Any]
+    meta: Mapping[str, JSON]
 
 
 def write_sums(statistics: ExactStatistics, meta: Mapping[str, object]) -> bytes:
@@ -134,7 +133,7 @@ def read_texts(data: bytes) -> dict[str, str]:
     """Return the metadata of any safetensors file. Raises ValueError."""
     length = int.from_bytes(data[:8], "little")
     try:
-        header: Any = json.loads(data[8 : 8 + length]) if length <= len(data) else None
+        header: JSON = json.loads(data[8 : 8 + length]) if length <= len(data) else None
         texts = header.get("__metadata__", {})
     except (ValueError, AttributeError, RecursionError) as error:
         raise ValueError("not a safetensors file") from error

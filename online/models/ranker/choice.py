@@ -15,7 +15,7 @@ Shapes: Q questions, R replies, D features, E exemplars.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,7 +170,9 @@ class ReplyChooser:
         best = candidates[0]
         return Answer(best.id, candidates, best.score, acceptable=acceptable), float(likeness.familiarity_K[0])
 
-    def _list_candidates(self, places: NDArray[np.intp], chances: NDArray[np.floating[Any]]) -> tuple[Candidate, ...]:
+    def _list_candidates(
+        self, places: NDArray[np.intp], chances: NDArray[np.float32 | np.float64]
+    ) -> tuple[Candidate, ...]:
         return tuple(
             Candidate(self.replies[r].id, float(chance), self.replies[r].text)
             for r, chance in zip(places, chances, strict=True)
@@ -256,7 +258,7 @@ class ReplyChooser:
         return next((self.replies[reply].id for reply in agreed if self.replies[reply].is_active), None)
 
 
-Floats = NDArray[np.floating[Any]]
+Floats = NDArray[np.float32 | np.float64]
 
 
 def find_acceptable(options: Options, leads_K: Floats, evidence_K: Floats, likeness: Likeness) -> NDArray[np.bool_]:

@@ -12,10 +12,9 @@ Shapes: Q questions, R replies, D features, E exemplars.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from online.models.contract import AnyArray, Example, Scope, StatePart, Tensors, new_revision
 from online.models.encoders.text import TEXT_WIDTH
@@ -142,7 +141,7 @@ class ExemplarIndex:
     def of(cls, parts: Sequence[StatePart], replies: int) -> "ExemplarIndex":
         """Read the index from the parts of a state."""
 
-        def joined(name: str, kind: Any) -> AnyArray:
+        def joined(name: str, kind: DTypeLike) -> AnyArray:
             columns = (part.tensors[name] if name in part.tensors else default_column(part, name) for part in parts)
             return np.concatenate([np.zeros(0, kind), *columns]).astype(kind)
 
@@ -231,7 +230,7 @@ class GrowingIndex:
         )
 
 
-def grow(values: Sequence[float], kind: Any, room: int) -> AnyArray:
+def grow(values: Sequence[float], kind: DTypeLike, room: int) -> AnyArray:
     """Return the values, followed by zeros up to `room`."""
     grown = np.zeros(room, kind)
     grown[: len(values)] = values

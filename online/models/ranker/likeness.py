@@ -14,7 +14,7 @@ Shapes: R replies, K of them, D features, E exemplars.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from online.models.ranker.exemplars import (
 )
 from online.models.statistics.calibration import softmax
 
-Floats = NDArray[np.floating[Any]]
+Floats = NDArray[np.float32 | np.float64]
 Places = NDArray[np.intp]
 
 SOFTMAX_SCALE = 40.0  # score units
@@ -172,7 +172,7 @@ class ScoredQuestion:
     unit_D: NDArray[np.float32]
     cosine_E: NDArray[np.float32]
     evidence_R: NDArray[np.float64]
-    scores_R: NDArray[np.floating[Any]]
+    scores_R: NDArray[np.float32 | np.float64]
     allowed_R: NDArray[np.bool_]
     familiarity_R: NDArray[np.float32]
     redirections: Sequence[Redirection]

@@ -15,17 +15,16 @@ from exactly these, so the logged propensity is the true one. K candidates, the 
 """
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from online.models.contract import Options
 from online.models.kinds import EXPLORE_USER_SHARE
 from online.models.options import Option
 
-Floats = NDArray[np.floating[Any]]
+Floats = NDArray[np.float32 | np.float64]
 
 POLICIES = ("optimistic", "greedy", "epsilon", "squarecb", "lin_ts")
 POLICY_OPTIONS = (
@@ -108,7 +107,7 @@ class Policy:
             )
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> "Policy":
+    def of(cls, options: Options) -> "Policy":
         """Return the policy that options name."""
         names = ("policy", "epsilon", "gamma", "draws", "optimism", "explore_share")
         return cls(*(options[name] for name in names))

@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from heapq import nlargest
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -391,7 +390,7 @@ class Ranker:
         self._is_published, self._known, self._index = True, None, None
         self._solver.forget()
 
-    def _resume(self, tensors: Any, chunks: Sequence[StatePart]) -> None:
+    def _resume(self, tensors: Tensors, chunks: Sequence[StatePart]) -> None:
         self.statistics = ExactStatistics.from_tensors([reply.id for reply in self.replies], tensors, self.device)
         memory = unpack_json(tensors["memory"])
         self.evicted = memory["evicted"]

@@ -13,14 +13,13 @@ import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from online.models.contract import Example, StatePart, new_revision, pack_json, unpack_json
 
-Floats = NDArray[np.floating[Any]]
+Floats = NDArray[np.float32 | np.float64]
 
 HELD_OUT = 512
 ENOUGH = 30  # held-out examples above which a fit is better than the prior

@@ -16,7 +16,7 @@ Shapes: C classes, D features.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,7 @@ def compute_scatter(gram: Integers | Tensor, counts_C: Integers, sums_CD: Intege
     return within_DD
 
 
-def square_means(counts: Any, sums_CD: Integers | Floats, rounded: bool) -> Floats:
+def square_means(counts: Integers | int, sums_CD: Integers | Floats, rounded: bool) -> Floats:
     """n m^2: [C, D] for counts [C, 1], or [D] for one class. rounded: to integers, whose sums have one value."""
     squares_CD: Floats = sums_CD / np.maximum(counts, 1) * sums_CD
     return np.rint(squares_CD) if rounded else squares_CD

@@ -7,7 +7,7 @@ with the lowest hashes, the newest rows), whose union determines the same sample
 how often, and who summed it therefore cannot change the state: only which shares were merged does.
 """
 
-from typing import Any, cast
+from typing import cast
 
 from online.models.contract import Model, Options, SummingModel
 from online.models.kinds import spec_of
@@ -21,5 +21,5 @@ def has_partial_sums(kind: str, options: Options) -> bool:
 
 def as_summing(model: Model) -> SummingModel:
     """Return the part of a model that sums examples. The kind of the model must have partial sums."""
-    own: Any = model.model if isinstance(model, RetirableModel) else model
+    own = model.model if isinstance(model, RetirableModel) else model
     return cast(SummingModel, own)

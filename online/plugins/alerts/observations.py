@@ -9,10 +9,11 @@ disk       whether it is nearly full            settled
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from online.plugins.monitoring.health import ModelHealth
 from online.plugins.monitoring.verdict_words import word_verdict
+from online.schemas.json_values import JSON
 from online.schemas.models import LearnerState
 from online.scoring.verdict import VerdictInputs, assess
 from online.serving.disk_space import DiskSpace
@@ -34,7 +35,7 @@ class Observation:
     key: str
     state: str
     sentence: str | None = None
-    figures: Mapping[str, Any] = field(default_factory=dict)
+    figures: Mapping[str, JSON] = field(default_factory=dict)
     is_alarming: bool = False
     is_settled: bool = True
 

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -119,7 +118,7 @@ class ChangeRecorder:
     def build_alert(self, observation: Observation, at: str) -> AlertRow:
         """Return the row of a new alert."""
         id = self.new_id()
-        body: dict[str, Any] = build_body(id, at, observation, self.settings.public_url)
+        body = build_body(id, at, observation, self.settings.public_url)
         return AlertRow(
             id=id, model=observation.model, event=observation.event, created_at=at, body=encode(body).decode()
         )

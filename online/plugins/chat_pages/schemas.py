@@ -3,12 +3,12 @@
 Other fields are ignored.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from online.schemas.fields import Name, Wire
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 
 
 class OpenWebuiSubject(Wire):
@@ -30,7 +30,7 @@ class LangfuseScore(Wire):
     id: Name | None = None
     traceId: Name | None = Field(None, description="The trace that is scored. A score of anything else is ignored.")
     name: str
-    value: Any = Field(
+    value: JSON = Field(
         None, description="Of the score `user-feedback`: 1 for a thumb up, 0 for a thumb down, null for none."
     )
     comment: str | None = None
@@ -42,7 +42,7 @@ class ScoreEvent(Wire):
 
     id: str
     type: str
-    body: Any = None
+    body: JSON = None
 
 
 class ScoreEvents(Wire):

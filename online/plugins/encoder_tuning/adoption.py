@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,7 @@ from online.plugins.encoder_tuning.text_events import (
 )
 from online.plugins.encoder_tuning.tuning import EncoderComparison, EncoderTuning
 from online.schemas.events import Event
+from online.schemas.json_values import JSONObject
 from online.settings import ModelSettings
 from online.snapshots import Snapshots
 from online.state.workspace import Workspace
@@ -69,7 +70,7 @@ class AdaptationOutcome:
     version: int | None = None
     encoder: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JSONObject:
         """Return the result as the JSON that is stored and printed."""
         verdict = {} if self.verdict is None else {**asdict(self.verdict), "chance": self.verdict.chance}
         better = {} if self.verdict is None else {"better": self.verdict.better}

@@ -4,7 +4,6 @@ files --open_sources--> sources --read_labelled_texts--> (text, label) of each r
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.column_profile import TableProfile, create_treatment
@@ -12,6 +11,7 @@ from online.evaluation.sources.file_pieces import check_history, fit_files
 from online.evaluation.sources.opening import open_sources
 from online.evaluation.sources.replay_source import ReadOptions, Source
 from online.models.encoders.follow_ups import read_text
+from online.schemas.json_values import JSON
 
 
 def read_labelled_texts(files: Sequence[str], reads: ReadOptions, max_chars: int) -> Iterator[tuple[str, str]]:
@@ -35,7 +35,7 @@ def read_labelled_texts(files: Sequence[str], reads: ReadOptions, max_chars: int
     bad.check(used + bad.count)
 
 
-def read_rows(source: Source, bad: BadLines) -> Iterator[tuple[int, Any, str]]:
+def read_rows(source: Source, bad: BadLines) -> Iterator[tuple[int, JSON, str]]:
     """Yield (number, instance, label) of each row."""
     for block in source.blocks(bad):
         yield from zip(block.numbers, block.instances, block.labels, strict=True)

@@ -23,7 +23,6 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from online.models.bets import PATIENCE, SCORE_EVERY, Bets
 from online.models.contract import Answer, Example, Model, Options, State, StatePart, pack_json, unpack_json
@@ -43,7 +42,7 @@ from online.plugins.ensembles.votes import (
     compute_shares,
     extend_losses,
 )
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 
 VOTE, CHALLENGER = "vote", "challenger"
 FADING = MEMORIES[0].fading  # of the loss and the accuracy that are reported
@@ -448,6 +447,6 @@ class BestOf:
                 self.trial.model.restore(extract_parts(CHALLENGER, state))
 
 
-def _list_records(table: Mapping[str, Any]) -> list[dict[str, object]]:
+def _list_records(table: Mapping[str, JSON]) -> list[dict[str, object]]:
     """Return the records in a state's table: those of the contenders, and of a challenger and its original."""
     return [*table["standings"].values(), *(table["trial"][1:] if table["trial"] else ())]

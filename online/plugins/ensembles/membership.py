@@ -1,7 +1,6 @@
 """Creates the members of an ensemble: kinds that learn classes, from the inputs of the ensemble."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from online.models.contract import Model, Options
 from online.models.kinds import find_kind
@@ -11,7 +10,7 @@ from online.models.retirement import RetirableModel
 RESERVED = ("kind", "device")  # of a member's table; all else are options of its kind
 
 
-def create_member(who: str, own: Any, shared: Options, device: str) -> Model:
+def create_member(who: str, own: Options, shared: Options, device: str) -> Model:
     """Return a member with nothing learned. Raises ValueError if it cannot take part.
 
     who: names it in errors. own: its table of a kind and its options. shared: the ensemble's `input`, `size` and `key`.

@@ -11,10 +11,9 @@ served one, it is put to rest at most once in `patience` scored examples on aver
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from online.models.bets import Bets
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 
 REST_SHARE = 0.1  # of the vote's weights
 GRACE = 1_000  # scored examples that a member answers before it may rest: slow learners become good late
@@ -85,7 +84,7 @@ class MemberSchedule:
         doubts = {name: doubt.wealth for name, doubt in self.doubts.items()}
         return {"scored": self.scored, "resting": sorted(self.resting), "doubts": doubts}
 
-    def restore(self, table: Mapping[str, Any]) -> None:
+    def restore(self, table: Mapping[str, JSON]) -> None:
         """Adopt what `table` returned."""
         self.scored, self.resting = table["scored"], frozenset(table["resting"])
         self.doubts = {name: Bets(table["doubts"][name]) for name in self.names}

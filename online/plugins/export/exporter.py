@@ -30,6 +30,7 @@ from online.plugins.export.manifest import (
     ExportSubject,
     name_columns,
 )
+from online.schemas.json_values import JSONObject
 
 Builder = Callable[[Any, ExportGraphBuilder, Collection[str]], AnswerGraph]
 
@@ -103,7 +104,7 @@ def build_graph(spec: KindSpec, model: Model, graph: ExportGraphBuilder, retired
     return cast(Builder, import_attribute(find_builder(spec)))(model, graph, retired)
 
 
-def read_encoder(version: RestoredVersion) -> dict[str, Any]:
+def read_encoder(version: RestoredVersion) -> JSONObject:
     """Return the encoder's weights, of the frozen or of a tuned one."""
     return minilm.read_tuned(version.tuned) if version.tuned else minilm.read_weights(minilm.package_folder())
 

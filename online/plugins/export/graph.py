@@ -8,10 +8,11 @@ Features are integers, which float32 holds exactly. Everything after the last pr
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import onnx
+from numpy.typing import ArrayLike
 from onnx import TensorProto, helper, numpy_helper
 
 from online.models.contract import AnyArray
@@ -72,7 +73,7 @@ class ExportGraphBuilder(minilm.GraphBuilder):
         """x [B, D] @ weights [D, M]. Only products in float32 may be replaced by int8."""
         return self.op("MatMul", x, self.constant(name, weights, dtype))
 
-    def add(self, x: str, name: str, values: Any, dtype: str = "float32") -> str:
+    def add(self, x: str, name: str, values: ArrayLike, dtype: str = "float32") -> str:
         """Append the addition of a constant."""
         return self.op("Add", x, self.constant(name, values, dtype))
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,10 @@ from online.models.encoders.values import Value
 from online.models.inputs import Inputs
 from online.models.kinds import Input
 from online.plugins.export.graph import ExportGraphBuilder, GraphTensor
+from online.schemas.json_values import JSON
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 IDS = GraphTensor(
     "ids", "int64", ("B", "T"), "Token ids of texts of the same number of tokens, by tokenizer.json, at most 256 each."
@@ -61,7 +65,7 @@ class InputSchema:
     categories: tuple[str, ...] = ()
     overflow: bool = False
 
-    def encode(self, instances: Sequence[Any]) -> list[dict[str, AnyArray]]:
+    def encode(self, instances: Sequence[JSON]) -> list[dict[str, AnyArray]]:
         """Return the inputs of the calls that answer instances: one for all rows, or one for each text."""
         if self.tensors == (ROWS,):
             return [{ROWS.name: np.zeros((len(instances), 1), np.float32)}]
@@ -74,7 +78,7 @@ class InputSchema:
         return [{spec.name: found[spec.name].astype(spec.dtype) for spec in self.tensors}]
 
     @cached_property
-    def _tokenizer(self) -> Any:
+    def _tokenizer(self) -> "Tokenizer":
         return minilm.tokenizer()
 
     def _encode_vectors(self, instances: Sequence[object]) -> dict[str, AnyArray]:

@@ -8,9 +8,8 @@ model has grown by half, what held-out feedback decided before is kept.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from online.models.classifier import Classifier
 from online.models.contract import Model, Options
@@ -23,7 +22,7 @@ from online.schemas.json_values import JSONArray
 
 KIND = "classifier"
 HEADS = ("slda", "ridge")
-UNUSED_OPTIONS: Mapping[str, Any] = {"outside": "", "window": 0, "drift_window": 0, "max_age": 0}
+UNUSED_OPTIONS: Options = {"outside": "", "window": 0, "drift_window": 0, "max_age": 0}
 LARGEST_EXPONENT = 1022  # 2 to its power, and to its negative, is a normal float64
 LARGEST_CENTRE = 2**53 - 1  # the largest integer that every reader of JSON keeps
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from online.models.kinds import Input, Task
 from online.plugins.export.graph import GraphTensor
@@ -100,7 +99,7 @@ class ExportDocument:
 def describe(description: ExportDescription) -> JSONObject:
     """Return a description as one JSON object."""
     fields = asdict(description)
-    subject: Mapping[str, Any] = fields.pop("subject")
+    subject: JSONObject = fields.pop("subject")
     return {"manifest_format": FORMAT, **subject, **fields}
 
 

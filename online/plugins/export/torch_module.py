@@ -30,7 +30,7 @@ class GraphOperator:
     kind: str
     inputs: tuple[str, ...]
     output: str
-    attributes: Mapping[str, Any]
+    attributes: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def normalise_instance(x: Tensor, gain: Tensor, shift: Tensor, epsilon: float) -
     return functional.layer_norm(x, x.shape[2:], eps=epsilon) * gain[:, None] + shift[:, None]
 
 
-def slice_rows(x: Any, start: Sequence[int], end: Any, axes: Sequence[int] = (0,)) -> object:
+def slice_rows(x: Any, start: Sequence[int], end: Sequence[int], axes: Sequence[int] = (0,)) -> object:
     """x[start:end] along the first axis, of a tensor or of a shape."""
     assert list(axes) == [0]
     return x[start[0] : end[0]]
@@ -138,7 +138,7 @@ def pool(x: Tensor, kernel_shape: Sequence[int], strides: Sequence[int]) -> Tens
     return functional.max_pool2d(x, tuple(kernel_shape), tuple(strides))
 
 
-OPERATORS: dict[str, Callable[..., Any]] = {
+OPERATORS: dict[str, Callable[..., object]] = {
     "Abs": torch.abs,
     "Add": torch.add,
     "And": torch.logical_and,

@@ -44,7 +44,7 @@ def parse_host(peer: str) -> str:
     return urlsplit(f"//{address}").hostname or "" if family in ("ipv4", "ipv6") else ""
 
 
-Method = Callable[[Any, Call], Coroutine[Any, Any, Message]]
+Method = Callable[[Any, Call], Coroutine[object, object, Message]]
 
 
 @dataclass(frozen=True, slots=True)

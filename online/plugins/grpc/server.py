@@ -14,7 +14,7 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor
@@ -55,7 +55,7 @@ CODES = {
 }
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
-Handler = Callable[[bytes, Context], Coroutine[Any, Any, bytes]]
+Handler = Callable[[bytes, Context], Coroutine[object, object, bytes]]
 
 
 def create_services(runtime: Runtime) -> list[Service]:
@@ -178,7 +178,7 @@ class GrpcServer(ServicePart):
         return caller
 
 
-async def next_message(bodies: AsyncIterator[bytes], stopping: "asyncio.Future[Any]") -> bytes | None:
+async def next_message(bodies: AsyncIterator[bytes], stopping: "asyncio.Task[Literal[True]]") -> bytes | None:
     """Return the next message of a stream; None at its end, or when the server stops first."""
     message = asyncio.ensure_future(anext(bodies, None))
     try:

@@ -20,7 +20,7 @@ from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Literal
 
 import orjson
 
@@ -28,6 +28,7 @@ from online.errors import BadInput, Conflict, NotFound
 from online.io.atomic import sync_folder
 from online.io.records import suffix_of
 from online.models import Encoder
+from online.models.contract import Options
 from online.plugins.jobs.batch_files import (
     Check,
     file_stamp,
@@ -44,7 +45,7 @@ from online.plugins.jobs.batch_rows import (
     RowsRequest,
     encode_row,
 )
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 from online.snapshots import Snapshots
 from online.snapshots.labels import LabelTarget
 from online.snapshots.manifest import Manifest
@@ -111,7 +112,7 @@ class BatchJob:
     def __init__(
         self,
         spec: JobSpec,
-        input_options: Mapping[str, Any],
+        input_options: Options,
         max_bad_ratio: float,
         pin: Pin,
         check: Check = lambda: None,
@@ -200,7 +201,7 @@ class BatchJob:
         if foreign:
             raise Conflict(f"the folder for the results is not empty, it holds {foreign[0]}; choose another")
 
-    def _check_same(self, record: Mapping[str, Any], content: str) -> None:
+    def _check_same(self, record: Mapping[str, JSON], content: str) -> None:
         for name, value in self.spec.as_json().items():
             before = record["spec"].get(name)
             if before != value:

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 from uuid import uuid4
 
 from online.errors import BadInput, Conflict, Forbidden, NotFound, OnlineError, Overloaded, Unavailable
@@ -29,6 +29,7 @@ from online.plugins.jobs.metrics import JobMetrics
 from online.plugins.jobs.row_process import ProcessReader
 from online.plugins.jobs.schemas import BatchPredictRequest, JobStatus
 from online.plugins.jobs.settings import JobSettings
+from online.schemas.json_values import JSONObject
 from online.serving.answers import render_answer
 from online.serving.batcher import AwaitedRequest, InteractiveLoad
 from online.serving.parts import PruningRun, ServicePart
@@ -202,7 +203,7 @@ class BatchQueue(ServicePart):
             await self._in_thread(self.records.save, started)
             async with limited_time(self.settings, CONTINUES) as running.check_time:
                 counts, version = await self._run(started, spec, running)
-            facts: dict[str, Any] = {"version": version, "rows": counts.rows, "errors": counts.errors}
+            facts: JSONObject = {"version": version, "rows": counts.rows, "errors": counts.errors}
             log_event(log, "job done", id=job.id, model=job.model, **facts)
             return job.model_copy(update={"state": "done", "model_version": version, **asdict(counts)})
         except OnlineError as error:
@@ -279,7 +280,7 @@ class BatchQueue(ServicePart):
     def _write(self, job: BatchJob, batch: RowBatch, kind: str, answers: Sequence[Answer]) -> None:
         job.write(batch, [render_answer(kind, answer, self.settings.max_candidates) for answer in answers])
 
-    async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+    async def _in_thread(self, work: Callable[..., T], *arguments: object) -> T:
         """Run `work` to its end in the jobs' thread: a job that is cancelled is not left half written."""
         future = asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
         try:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import orjson
 
@@ -17,6 +17,7 @@ from online.io.json_names import find_name_given_twice
 from online.io.parquet_tables import check_columns, open_parquet, plain_value, read_parquet_rows
 from online.io.records import DEFAULT_LIMITS, ReadLimits, open_bytes
 from online.plugins.jobs.batch_files import Check
+from online.schemas.json_values import JSON
 
 if TYPE_CHECKING:
     from online.models import Encoder
@@ -33,8 +34,8 @@ class BatchRow:
     """One row of the input. line: its place in the file. cause: why it cannot be answered, if so."""
 
     line: int
-    instance: Any = None
-    key: Any = None
+    instance: JSON = None
+    key: JSON = None
     cause: str | None = None
 
 
@@ -93,7 +94,7 @@ class DirectReader:
             yield parse_record(request, line, record, to_instance)
 
 
-ToInstance = Callable[[Any], Any]  # a record -> the instance that it stands for; raises ValueError
+ToInstance = Callable[[object], object]  # a record -> the instance that it stands for; raises ValueError
 
 
 def parse_record(request: RowsRequest, line: int, record: object, to_instance: ToInstance) -> BatchRow:
@@ -117,7 +118,7 @@ def split_key(request: RowsRequest, record: object, to_instance: ToInstance) -> 
     return to_instance(record), key
 
 
-def read_records(request: RowsRequest, limits: ReadLimits) -> Iterator[tuple[int, Any]]:
+def read_records(request: RowsRequest, limits: ReadLimits) -> Iterator[tuple[int, object]]:
     """Yield (line, record) of every row. Raises BadInput if the file cannot be read on."""
     path = request.path
     match request.format:
@@ -202,7 +203,7 @@ def choose_instances(request: RowsRequest, limits: ReadLimits) -> ToInstance:
     return lambda record: treat_record(treat, record, request.input)
 
 
-def treat_record(treat: Callable[[Any], Any], record: Any, input: str) -> object:
+def treat_record(treat: Callable[[JSON], JSON], record: JSON, input: str) -> object:
     """Return the row of a record as an instance. Raises ValueError for a row without a text."""
     cells = drop_missing(record)
     if input == "text" and "text" in cells:

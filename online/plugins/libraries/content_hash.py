@@ -1,7 +1,7 @@
 """A hash of an object that depends on its content alone, not on the order in which it was made."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -15,7 +15,7 @@ def compute_fingerprint(value: object) -> str:
     return seen.hexdigest()
 
 
-def hash_content(value: Any, update: Any, inside: set[int]) -> None:
+def hash_content(value: Any, update: Callable[[bytes], None], inside: set[int]) -> None:
     """Pass every number and name reachable from `value` to `update`, in an order set by content alone."""
     if value is None or isinstance(value, (bool, int, float, str, bytes, complex)):
         update(repr(value).encode())

@@ -20,7 +20,7 @@ from online.plugins.libraries.river_estimators import (
 )
 from online.plugins.libraries.wrapped import WrappedEstimator, check_untrusted_estimator
 from online.schemas.events import is_positive
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 
 PARAMS = Option("params", {}, "Keyword arguments of the estimator or of the factory.")
 SCALE = Option(
@@ -131,7 +131,7 @@ class River(WrappedEstimator):
     def _facts(self) -> JSONObject:
         return {"labels": sorted(self.labels), "names": sorted(self.names)}
 
-    def _adopt_facts(self, facts: Mapping[str, Any]) -> None:
+    def _adopt_facts(self, facts: Mapping[str, JSON]) -> None:
         self.labels, self.names = set(facts["labels"]), set(facts["names"])
 
 

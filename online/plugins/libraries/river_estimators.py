@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from online.models.contract import BadExample
+from online.models.contract import BadExample, Options
 from online.models.encoders.values import parse_row
 from online.models.operator_code import call_factory, is_import_path
 from online.schemas.json_values import JSONObject
@@ -25,7 +25,7 @@ class EstimatorSpec:
     """
 
     place: str
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Options = field(default_factory=dict)
     part: "tuple[str, EstimatorSpec] | None" = None
 
 
@@ -33,7 +33,7 @@ class EstimatorSpec:
 NEAREST = ("engine", EstimatorSpec("neighbors.LazySearch", {"window_size": 500}))
 
 
-def build_own_estimator(path: str, params: Mapping[str, object], is_right: Callable[[Any], bool], noun: str) -> Any:
+def build_own_estimator(path: str, params: Mapping[str, object], is_right: Callable[[object], bool], noun: str) -> Any:
     """Build what a factory of the operator makes. Raises ValueError that says why it cannot be used.
 
     is_right: whether an estimator, or the last step of a pipeline, is one that can be used.
@@ -75,7 +75,7 @@ def build_estimator(
     name: str,
     params: Mapping[str, object],
     named: Mapping[str, EstimatorSpec],
-    is_right: Callable[[Any], bool],
+    is_right: Callable[[object], bool],
     noun: str,
 ) -> Any:
     """Build an estimator by its short name, or by its place inside river. Raises ValueError."""

@@ -28,7 +28,7 @@ from online.plugins.libraries.river_estimators import (
     to_river_row,
 )
 from online.plugins.libraries.wrapped import WrappedEstimator, check_untrusted_estimator
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 
 LEVEL = Option(
     "level",
@@ -164,7 +164,7 @@ class RiverRegressor(WrappedEstimator):
     def _facts(self) -> JSONObject:
         return {"names": sorted(self.names), "count": self.count, "errors": self.errors.errors, "pending": self.pending}
 
-    def _adopt_facts(self, facts: Mapping[str, Any]) -> None:
+    def _adopt_facts(self, facts: Mapping[str, JSON]) -> None:
         self.names, self.count = set(facts["names"]), facts["count"]
         self.errors, self.pending = RecentErrors(self.options["level"], facts["errors"]), [*facts["pending"]]
 

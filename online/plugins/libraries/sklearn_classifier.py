@@ -26,7 +26,7 @@ from online.plugins.libraries.sklearn_estimators import Named, build_estimator, 
 from online.plugins.libraries.sklearn_inputs import RowReader
 from online.plugins.libraries.wrapped import WrappedEstimator
 from online.schemas.events import is_positive
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 
 OPTIONS = (
     Option(
@@ -195,7 +195,7 @@ class SklearnClassifier(WrappedEstimator):
         pass
 
 
-def read_classes(given: Sequence[Any]) -> list[str]:
+def read_classes(given: Sequence[JSON]) -> list[str]:
     """Return the declared classes. Raises ValueError for one alone, for one named twice, and for what is not a text."""
     if not all(isinstance(each, str) and each for each in given) or len({*given}) != len(given) or len(given) == 1:
         raise ValueError(f"option 'classes' must list two classes or more, as texts and each once, not {given!r}")

@@ -8,9 +8,10 @@ Every parameter `random_state` without a value becomes 0, so that one log leaves
 from collections.abc import Mapping
 from typing import Any
 
+from online.models.contract import Options
 from online.models.operator_code import call_factory, import_attribute, is_import_path
 
-Named = Mapping[str, tuple[str, Mapping[str, Any]]]
+Named = Mapping[str, tuple[str, Options]]
 
 
 def build_estimator(name: str, params: Mapping[str, object], named: Named, method: str, noun: str) -> Any:

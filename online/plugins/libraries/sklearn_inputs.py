@@ -7,13 +7,12 @@ all      standardised by the running mean and variance of the examples so far (`
 """
 
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from online.models.contract import Options
 from online.models.encoders.text import TEXT_WIDTH
 from online.models.encoders.values import read_row
 from online.models.options import INPUT, SIZE, Option, require_size
@@ -50,7 +49,7 @@ class RowReader:
     spread: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> "RowReader":
+    def of(cls, options: Options) -> "RowReader":
         """Create a reader for the options of a model. Raises ValueError for vectors without a size."""
         require_size(options)
         kind: str = options["input"]

@@ -24,7 +24,7 @@ from online.plugins.libraries.river_regressor import LEVEL
 from online.plugins.libraries.sklearn_estimators import Named, build_estimator, check_untrusted_name
 from online.plugins.libraries.sklearn_inputs import RowReader
 from online.plugins.libraries.wrapped import WrappedEstimator
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 
 OPTIONS = (
     Option(
@@ -144,5 +144,5 @@ class SklearnRegressor(WrappedEstimator):
     def _facts(self) -> JSONObject:
         return {"errors": self.errors.errors}
 
-    def _adopt_facts(self, facts: Mapping[str, Any]) -> None:
+    def _adopt_facts(self, facts: Mapping[str, JSON]) -> None:
         self.errors = RecentErrors(self.options["level"], facts["errors"])

@@ -20,7 +20,7 @@ from online.models.contract import BadExample, Example, Options, State, StatePar
 from online.models.failures import CANNOT_LEARN, EstimatorFailures
 from online.models.options import Option, resolve
 from online.plugins.libraries.content_hash import compute_fingerprint
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 
 PROBES = 8
 BACKUP_EVERY = 256  # examples from one backup to the next; an example that fails costs learning so many again
@@ -31,7 +31,7 @@ class EstimatorBackup(NamedTuple):
     """The state at one moment: the pickled content, and the facts beside it as JSON."""
 
     content: bytes
-    facts: Any
+    facts: JSON
 
 
 class WrappedEstimator:

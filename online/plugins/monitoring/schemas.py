@@ -1,10 +1,11 @@
 """Drift alarms, refused feedback and the prequential curve."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from online.schemas.fields import RATED, Wire
+from online.schemas.json_values import JSON
 
 
 class DriftAlarm(Wire):
@@ -187,7 +188,7 @@ class NewestFeedback(Wire):
 class ChangedAnswer(Wire):
     """A question that the later version answers otherwise."""
 
-    question: Any = Field(description="The instance that was sent.")
+    question: JSON = Field(description="The instance that was sent.")
     asked: int = Field(description="How often it was asked among the newest predictions.")
     asked_at: str
     before: GivenAnswer

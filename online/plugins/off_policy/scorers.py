@@ -12,7 +12,6 @@ A score is NaN if the model does not list the candidate.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from online.evaluation.sources.log_format import LoggedEvent, LoggedPrediction
 from online.evaluation.sources.replay_source import Source
 from online.io.progress import Progress
 from online.models import KINDS, Answer, Model, create, spec_of
+from online.models.contract import Options
 from online.models.lazy_torch import use_one_thread
 from online.plugins.off_policy.decisions import Decisions, Floats
 from online.plugins.off_policy.reward_model import predict_prequentially
@@ -62,7 +62,7 @@ class Scorers:
     tick: Progress
     source: Source | None = None
     version: Callable[[int], PublishedVersion] | None = None
-    options: Mapping[str, Any] | None = None
+    options: Options | None = None
     known: dict[str, CandidateScores] | None = None
 
     def scored(self, model: str) -> CandidateScores:
@@ -139,7 +139,7 @@ def load_version(workspace: Workspace, spec: ModelSettings, number: int) -> Publ
     return PublishedVersion(number, model, loaded.manifest.learned_until, loaded.manifest.feature_epoch)
 
 
-def list_every_candidate(kind: str, options: Mapping[str, Any]) -> JSONObject:
+def list_every_candidate(kind: str, options: Options) -> JSONObject:
     """Return the options with which a ranker scores all of its replies, not only those it lists."""
     if not spec_of(kind).has_repertoire:
         return dict(options)

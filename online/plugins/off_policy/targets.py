@@ -18,13 +18,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from online.errors import BadInput
 from online.models.ranker.policies import draw_key, estimate_win_rates
-from online.plugins.off_policy.decisions import Decisions, Floats
+from online.plugins.off_policy.decisions import Decisions, Floats, LoggedChoice
 from online.plugins.off_policy.scorers import CandidateScores, Scorers
 
 DRAWS = 1_000  # posterior draws for each probability of thompson
@@ -161,7 +160,7 @@ def thompson_policy(decisions: Decisions, scored: CandidateScores, model: str) -
     return chances_M
 
 
-def import_function(name: str) -> Callable[[Any], Any]:
+def import_function(name: str) -> Callable[[LoggedChoice], object]:
     """Import MODULE:FUNCTION from the working directory or an installed package. Raises BadInput."""
     module, _, attribute = name.partition(":")
     if str(Path.cwd()) not in sys.path:
@@ -172,11 +171,11 @@ def import_function(name: str) -> Callable[[Any], Any]:
         raise BadInput(f"python:{name} cannot be imported: {error}") from None
     if not callable(function):
         raise BadInput(f"python:{name} is not a function")
-    policy: Callable[[Any], Any] = function
+    policy: Callable[[LoggedChoice], object] = function
     return policy
 
 
-def call_policy(decisions: Decisions, name: str, policy: Callable[[Any], Any]) -> Floats:
+def call_policy(decisions: Decisions, name: str, policy: Callable[[LoggedChoice], object]) -> Floats:
     """Return the probabilities that a function returns. Raises BadInput for what is no distribution."""
     chances_M = np.zeros(len(decisions.action_M))
     for place in range(len(decisions)):

@@ -10,7 +10,6 @@ Bytes are little-endian and row-major; an element of BYTES is its length as uint
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from online.plugins.tensorflow.tensors import array_from_bytes, array_from_value
 from online.schemas.json_values import JSONArray
 from online.settings import ModelSettings
 
-DTYPES: dict[str, np.dtype[Any]] = {
+DTYPES: dict[str, np.dtype[np.generic]] = {
     "BOOL": np.dtype(np.bool_),
     **{f"UINT{bits}": np.dtype(f"u{bits // 8}") for bits in (8, 16, 32, 64)},
     **{f"INT{bits}": np.dtype(f"i{bits // 8}") for bits in (8, 16, 32, 64)},

@@ -2,13 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from online.errors import BadInput, Conflict, NotFound
 from online.plugins.open_inference.infer_request import DATATYPES
 from online.plugins.tensorflow.tensor_signatures import MAX_ECHO_CHARS, TensorSpec, signature_of
 from online.schemas.access.callers import Caller
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
 from online.serving.versions import VersionSelector
@@ -110,7 +109,7 @@ def model_config(spec: ModelSettings, max_batch: int) -> JSONObject:
     }
 
 
-def _config_tensors(tensors: Sequence[Mapping[str, Any]]) -> list[JSONObject]:
+def _config_tensors(tensors: Sequence[Mapping[str, JSON]]) -> list[JSONObject]:
     return [
         {
             "name": each["name"],

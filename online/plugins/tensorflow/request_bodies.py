@@ -6,12 +6,11 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from online.api.bodies import parse_leniently
 from online.errors import BadInput
 from online.plugins.tensorflow.tensor_signatures import MAX_ECHO_CHARS, is_object, read_instance, split_columns
-from online.schemas.json_values import JSONArray
+from online.schemas.json_values import JSON, JSONArray
 from online.settings import ModelSettings
 
 
@@ -54,7 +53,7 @@ def check_instances(document: Mapping[str, object]) -> None:
         raise BadInput("No values in 'instances' array")
 
 
-def read_instances(spec: ModelSettings, document: Mapping[str, Any]) -> list[object]:
+def read_instances(spec: ModelSettings, document: Mapping[str, JSON]) -> list[object]:
     """Return the instances of a predict request: `instances` (row by row) or `inputs` (by columns)."""
     if "inputs" in document and "instances" not in document:
         return _read_inputs(spec, document["inputs"])
@@ -68,7 +67,7 @@ def read_instances(spec: ModelSettings, document: Mapping[str, Any]) -> list[obj
     return [read_instance(spec, row) for row in rows]
 
 
-def _read_inputs(spec: ModelSettings, inputs: Any) -> list[object]:
+def _read_inputs(spec: ModelSettings, inputs: JSON) -> list[object]:
     if not is_object(inputs):
         if not isinstance(inputs, list):
             raise BadInput(f"'inputs' must have a batch dimension: a list, not {_json_type(inputs)}")

@@ -7,7 +7,6 @@ version, a label, or neither: then the live version answers, or the canary (meta
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from google.protobuf.wrappers_pb2 import Int64Value
 
@@ -98,7 +97,7 @@ class TensorflowServices:
         return instances_from_tensors(spec, arrays, settings.max_instances)
 
     async def _predict(
-        self, model: ModelRuntime, selector: VersionSelector, instances: list[Any], call: Call
+        self, model: ModelRuntime, selector: VersionSelector, instances: list[object], call: Call
     ) -> PredictionResult:
         if not instances:
             raise BadInput("Input is empty.")

@@ -12,7 +12,7 @@ import binascii
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from online.errors import BadInput, TooLarge
 from online.models import Answer, input_options, spec_of
 from online.models.contract import AnyArray
 from online.plugins.tensorflow.tensors import parse_example, read_features
+from online.schemas.json_values import JSON
 from online.settings import ModelSettings
 
 MAX_ECHO_CHARS = 80  # of what a caller sent, in an error
@@ -110,7 +111,7 @@ def split_columns(columns: Mapping[str, Sequence[object]]) -> list[dict[str, obj
     return [{name: values[place] for name, values in columns.items()} for place in range(count)]
 
 
-def read_instance(spec: ModelSettings, row: Any) -> object:
+def read_instance(spec: ModelSettings, row: JSON) -> object:
     """Return the native instance of a row: {input name: value}, or the value alone where there is one input."""
     kind = input_options(spec.kind, spec.options)["input"]
     if kind == "table":
@@ -128,7 +129,7 @@ def read_instance(spec: ModelSettings, row: Any) -> object:
     return _decode_text(_unwrap(row)) if kind == "text" else _flatten(row)
 
 
-def _read_table_row(row: Any) -> object:
+def _read_table_row(row: JSON) -> object:
     if is_object(row):
         if list(row) != ["examples"]:
             return {name: _decode_text(_unwrap(value)) for name, value in row.items()}

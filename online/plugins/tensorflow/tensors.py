@@ -30,7 +30,7 @@ def check_shape(shape: Sequence[int], most: int) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def array_from_bytes(content: bytes, dtype: np.dtype[Any], shape: Sequence[int], most: int) -> AnyArray:
+def array_from_bytes(content: bytes, dtype: np.dtype[np.generic], shape: Sequence[int], most: int) -> AnyArray:
     """Return an array from little-endian bytes in row-major order. Raises BadInput where their number does not fit the shape."""
     shape = check_shape(shape, most)
     expected = prod(shape) * dtype.itemsize
@@ -41,7 +41,7 @@ def array_from_bytes(content: bytes, dtype: np.dtype[Any], shape: Sequence[int],
 
 
 def array_from_values(
-    values: Sequence[object], dtype: np.dtype[Any], shape: Sequence[int], most: int, repeats: bool = False
+    values: Sequence[object], dtype: np.dtype[np.generic], shape: Sequence[int], most: int, repeats: bool = False
 ) -> AnyArray:
     """Return an array from a list of values.
 
@@ -73,12 +73,12 @@ def parse_example(data: bytes) -> tf.Example:
         raise BadInput("the bytes are not a serialised tf.Example") from None
 
 
-def read_features(example: tf.Example) -> dict[str, Any]:
+def read_features(example: tf.Example) -> dict[str, Sequence[bytes | float]]:
     """{name: values}; a feature without values is left out."""
-    features: dict[str, Any] = {}
+    features: dict[str, Sequence[bytes | float]] = {}
     for name, feature in example.features.feature.items():
         kind = feature.WhichOneof("kind")
-        values: Sequence[Any] = list(getattr(feature, kind).value) if kind else []
+        values: Sequence[bytes | float] = list(getattr(feature, kind).value) if kind else []
         if values:
             features[name] = values
     return features

@@ -6,8 +6,6 @@
 What is stored and drawn depends on the seed and the log alone, never on how often the buffer is read.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,7 +27,7 @@ class Buffer:
     strategy stores with each row.
     """
 
-    def __init__(self, size: int, seed: int, width: int, dtype: type[Any]) -> None:
+    def __init__(self, size: int, seed: int, width: int, dtype: type[np.generic]) -> None:
         self.seed = seed
         self.seen = self.filled = 0
         self.values_ND = np.zeros((size, width), dtype)

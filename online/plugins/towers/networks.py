@@ -10,7 +10,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 import torch
@@ -171,5 +171,5 @@ def import_factory(name: str) -> Callable[[int], nn.Module]:
 def gaussian(seed: int, name: str, shape: Sequence[int], deviation: float) -> Tensor:
     """Return normally distributed numbers that depend on the arguments alone."""
     rng = np.random.Generator(np.random.Philox(key=np.array([seed, zlib.crc32(name.encode())], np.uint64)))
-    drawn: Any = rng.normal(0, deviation, tuple(shape)).astype(np.float32)
+    drawn = rng.normal(0, deviation, tuple(shape)).astype(np.float32)
     return torch.from_numpy(drawn)

@@ -13,7 +13,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from online.learning.shares import EMPTY, SumShare, pack_state
 from online.models import Example, Options, Tensors
@@ -22,6 +21,7 @@ from online.models.statistics.partial_sums import as_summing, has_partial_sums
 from online.plugins.towers.shared import learns_in_parts
 from online.plugins.workers.board import ReadingState, ShareBoard
 from online.plugins.workers.tally import LEARNER, describe_shares, name_worker
+from online.schemas.json_values import JSONObject
 from online.telemetry import log_event
 
 log = logging.getLogger("online.learner")
@@ -128,7 +128,7 @@ class CatchUp:
         if self._reading is not None:
             self.board.withdraw(self.name)
         if self._counts:
-            facts: dict[str, Any] = {"examples": self._counts.total()} | describe_shares(self._counts)
+            facts: JSONObject = {"examples": self._counts.total()} | describe_shares(self._counts)
             log_event(log, "summed with workers", model=self.name, **facts)
             self._counts.clear()
         self._reading, self._planned_until, self._posted, self.share = None, 0, set(), EMPTY

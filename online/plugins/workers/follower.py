@@ -10,7 +10,6 @@ import json
 import logging
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
-from typing import Any
 
 import torch
 from torch._C._distributed_c10d import FileStore, Store, TCPStore
@@ -25,6 +24,7 @@ from online.plugins.towers.shared import as_tower
 from online.plugins.workers.board import OVER, READY
 from online.plugins.workers.equipment import describe_device
 from online.plugins.workers.team import find_own_host, split_ranks, unpack_example
+from online.schemas.json_values import JSON
 from online.telemetry import log_event
 
 log = logging.getLogger("online.worker")
@@ -33,7 +33,7 @@ log = logging.getLogger("online.worker")
 class TowerFollower:
     """One tower. leader_host: the address at which this process reached the learner."""
 
-    def __init__(self, connection: Connection, header: Mapping[str, Any], leader_host: str, device: str) -> None:
+    def __init__(self, connection: Connection, header: Mapping[str, JSON], leader_host: str, device: str) -> None:
         self.connection, self.leader_host, self.device = connection, leader_host, torch.device(device)
         self.name = header["mirror"]
         self.model = create(header["kind"], header["options"], device)
@@ -76,7 +76,7 @@ class TowerFollower:
         rank, size, engine = (message[name] for name in ("rank", "size", "engine"))
         log_event(log, "learning with others", model=self.name, rank=rank, processes=size, engine=engine)
 
-    def _meet(self, message: Mapping[str, Any], state: State) -> None:
+    def _meet(self, message: Mapping[str, JSON], state: State) -> None:
         store, host = open_store(message, self.leader_host), find_own_host(self.connection)
         place = store, message["rank"], message["size"], host
         if message["engine"] == DDP:
@@ -88,7 +88,7 @@ class TowerFollower:
         self.trainer.split_over(split_ranks(group, message["engine"], parts, message["offload"]))
         self.model.restore(state)
 
-    def _repeat(self, message: Mapping[str, Any]) -> None:
+    def _repeat(self, message: Mapping[str, JSON]) -> None:
         """Do what the learner does. Once another process is lost, wait for the next group."""
         try:
             if "gather" in message:
@@ -106,7 +106,7 @@ class TowerFollower:
         log_event(log, "others lost", logging.WARNING, model=self.name, reason=f"{type(error).__name__}: {error}")
 
 
-def open_store(message: Mapping[str, Any], leader_host: str) -> Store:
+def open_store(message: Mapping[str, JSON], leader_host: str) -> Store:
     """Return where the ranks find each other."""
     if "file" in message:
         return FileStore(message["file"], message["size"])

@@ -6,12 +6,12 @@ ErasureContext --one for all erasures-->  ModelErasure --step(erasure)--> the st
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sqlalchemy import Connection
 
 from online.installed import ContributedParts
-from online.schemas.json_values import JSONObject
+from online.schemas.json_values import JSON, JSONObject
 from online.settings import ModelSettings
 from online.snapshots import Snapshots
 from online.state.workspace import Workspace
@@ -118,15 +118,15 @@ class ModelErasure:
         """Return what is still to do of one kind."""
         return self.read(lambda connection: jobs.load_items(connection, *self.key, kind, count))
 
-    def add_counts(self, connection: Connection, **counts: Any) -> None:
+    def add_counts(self, connection: Connection, **counts: JSON) -> None:
         """Add to the counts of the statement."""
         jobs.add_counts(connection, *self.key, counts)
 
-    def note(self, **counts: Any) -> None:
+    def note(self, **counts: JSON) -> None:
         """Save what this step has found so far, whatever it was before."""
         self.commit(lambda connection: jobs.set_counts(connection, *self.key, counts), durable=False)
 
-    def save(self, step: str, **counts: Any) -> None:
+    def save(self, step: str, **counts: JSON) -> None:
         """Save the next step, with what this one has found, in one transaction."""
 
         def save(connection: Connection) -> None:

@@ -3,12 +3,12 @@
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
 
 from sqlalchemy import Connection
 
 from online.schemas.classes import ExamplesAnswer, ForgottenClass, RejectedExample, TaughtClass, TaughtExample
-from online.schemas.feedback import FeedbackStatus, Receipt
+from online.schemas.feedback import Receipt
+from online.schemas.json_values import JSON
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.held import withdraw
 from online.serving.feedback.retraction import find_closed_until, record_retractions
@@ -109,13 +109,12 @@ def describe_rejected(label: str, row: HeldFeedbackRow) -> RejectedExample:
 
 
 def describe(
-    id: str, prediction_id: str | None, input: str | None, status: Any, offset: int | None, given_at: str
+    id: str, prediction_id: str | None, input: str | None, status: JSON, offset: int | None, given_at: str
 ) -> TaughtExample:
     """Return an example as the API shows it."""
-    known: FeedbackStatus = status
     value = None if input is None else json.loads(input)
     return TaughtExample(
-        id=id, prediction_id=prediction_id, input=value, status=known, offset=offset, given_at=given_at
+        id=id, prediction_id=prediction_id, input=value, status=status, offset=offset, given_at=given_at
     )
 
 

@@ -40,7 +40,7 @@ def require_extra(name: str, package: str) -> None:
         raise CannotExport(f"the format {name} needs an extra, which is not installed: pip install 'online[{name}]'")
 
 
-def trace(graph: AnswerGraph) -> Any:
+def trace(graph: AnswerGraph) -> torch.export.ExportedProgram:
     """Return the graph as a torch program, for one row, or for one text of any length."""
     specs = graph.inputs.tensors
     module = GraphModule(read_program(graph.model)).eval()

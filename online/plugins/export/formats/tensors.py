@@ -7,13 +7,13 @@ which they can be computed.
 """
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import torch
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save
+from torch import Tensor
 
 from online.models.contract import AnyArray
 from online.models.exchange.sums_file import read_texts
@@ -52,7 +52,7 @@ def read_file(data: bytes) -> Program:
     return Program(steps, load_tensors(data), tuple(content["inputs"]), tuple(content["outputs"]))
 
 
-def run_with_torch(module: Any, program: Program) -> Runner:
+def run_with_torch(module: Callable[..., Iterable[Tensor]], program: Program) -> Runner:
     """module: takes the inputs in their order and returns the outputs in theirs."""
 
     def run(inputs: Mapping[str, AnyArray]) -> Outputs:

@@ -7,7 +7,7 @@ A file is computed once and kept. Its ETag is its sha256, so that a client which
 import asyncio
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Query, Request, Response
 from fastapi.responses import FileResponse
@@ -26,6 +26,7 @@ from online.plugins.export.routes.sending import WAITING, describe_file, send_fi
 from online.plugins.export.schemas import ExportManifest
 from online.schemas.access.callers import Caller
 from online.schemas.fields import ErrorAnswer
+from online.schemas.json_values import JSONObject
 from online.serving.model_runtime import ModelRuntime
 
 router = Router()
@@ -34,7 +35,7 @@ FormatQuery = Annotated[str, Query(alias="format", max_length=40, description=f"
 FileQuery = Annotated[
     str, Query(alias="format", max_length=40, description=f"One of {', '.join([*FORMATS, LEARNER])}.")
 ]
-REFUSALS: dict[int | str, dict[str, Any]] = {
+REFUSALS: dict[int | str, JSONObject] = {
     **WAITING,
     409: {"model": ErrorAnswer, "description": "This model cannot be written in this format; the message says why."},
 }

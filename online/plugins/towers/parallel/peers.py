@@ -11,6 +11,7 @@ of processes, apart from torch's global one, so that a process can leave one and
 """
 
 import gc
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -61,7 +62,7 @@ class Peers:
         self._wait(lambda: self.group._allgather_base(every, tensor.reshape(-1).contiguous()))
         return every.view(self.size, *tensor.shape)
 
-    def _wait(self, begin: Any) -> None:
+    def _wait(self, begin: Callable[[], dist.Work]) -> None:
         try:
             begin().wait()
         except RuntimeError as error:  # what gloo and NCCL raise for a connection that broke or timed out
