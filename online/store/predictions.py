@@ -88,8 +88,8 @@ def is_kept(predictions: FromClause = PREDICTIONS) -> ColumnElement[bool]:
 def load_newest(connection: Connection, model: str, count: int) -> list[NewestPrediction]:
     """Return the newest predictions of a model that were not erased, at most `count`, newest first.
 
-    Only the newest SEARCHED predictions of all models are read, each of the
-    two kinds of ids from its end, as in `load_unanswered`.
+    Only the newest SEARCHED predictions of all models are read. There is no index by time, but new ids sort after older ones
+    of the same kind: ids that begin with a digit, and ids with a prefix.
     """
     columns = [PREDICTIONS.c[name] for name in ("id", "input", "features", "choice", "created_at")]
     rows: list[NewestPrediction] = []
