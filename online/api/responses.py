@@ -1,6 +1,7 @@
 """Responses: JSON bodies, the headers that name a version, and their descriptions in the OpenAPI document."""
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import orjson
 from fastapi import Response
@@ -11,7 +12,9 @@ from online.schemas.json_values import JSONObject
 from online.serving.model_runtime import ModelRuntime
 from online.serving.predictor import PredictionResult
 
-ERROR_RESPONSES: dict[int | str, JSONObject] = {
+Responses: TypeAlias = dict[int | str, JSONObject]  # by status, as FastAPI takes them
+
+ERROR_RESPONSES: Responses = {
     400: {"model": ErrorAnswer, "description": "The request is invalid; nothing was changed."},
     404: {
         "model": ErrorAnswer,

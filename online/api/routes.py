@@ -26,7 +26,7 @@ from pydantic import BaseModel
 
 from online.api.auth.authentication import CALLER
 from online.api.auth.scopes import Access, check_scope
-from online.api.responses import ERROR_RESPONSES, request_body
+from online.api.responses import ERROR_RESPONSES, Responses, request_body
 from online.schemas.access.callers import Caller
 from online.schemas.json_values import JSONObject
 from online.serving.model_runtime import ModelRuntime
@@ -39,19 +39,19 @@ PARAMETER = re.compile(r"{(\w+)(:path)?}")
 
 
 class RouterOptions(TypedDict, total=False):
-    """What all routes of a router have in common, as FastAPI's `APIRouter` takes it."""
+    """The options that all routes of a router have in common, as FastAPI's `APIRouter` takes it."""
 
-    responses: dict[int | str, JSONObject]
+    responses: Responses
     dependencies: Sequence[params.Depends]
     include_in_schema: bool
 
 
 class RouteOptions(TypedDict, total=False):
-    """What an operation says of its answer, as FastAPI's `api_route` takes it."""
+    """The options that describe the answer of an operation, as FastAPI's `api_route` takes it."""
 
     response_model: object
     status_code: int
-    responses: dict[int | str, JSONObject]
+    responses: Responses
     response_class: type[Response]
     name: str
     include_in_schema: bool

@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +47,6 @@ from online.models.statistics.projection import Projection
 from online.models.statistics.slda import MeanSums
 from online.models.statistics.windows import Windows
 from online.schemas.events import is_positive
-from online.schemas.json_values import JSONArray, JSONObject
 
 OUTSIDE_KEPT = 256  # examples of inputs that belong to no class
 TEXT_OCTAVE = 10.35, 0.0  # octave and range for texts, chosen on CLINC150's validation questions: one bandwidth
@@ -295,7 +295,7 @@ class Classifier:
         noted = self.inputs.summarise(share.inputs, inside)
         return None if noted is None else share._pack_sums(self.feature_epoch(), noted)
 
-    def _pack_sums(self, reads: str, noted: JSONArray) -> Tensors:
+    def _pack_sums(self, reads: str, noted: Sequence[object]) -> Tensors:
         """Return what `merge` needs. reads: the epoch of the model that read the examples. noted: `Inputs.summarise` of them."""
         meta = {
             "noted": noted,
@@ -327,7 +327,7 @@ class Classifier:
         self.adaptation.rows.extend(samples.values())
         return True
 
-    def _can_merge(self, meta: JSONObject, count: int) -> bool:
+    def _can_merge(self, meta: Mapping[str, Any], count: int) -> bool:
         """Return whether adding the sums of `count` positive examples leaves what learning them would have left."""
         labels = {*self.statistics.classes, *meta["labels"]}
         is_read_alike = meta["reads"] == self.feature_epoch() and meta["octave"] == self.head.projection.octave
@@ -531,7 +531,7 @@ class Classifier:
         return bool(self.statistics.counts.any()) or not active
 
     def restore_sums(
-        self, mapping: JSONObject, octave: float, decided: HeadDecision, statistics: ExactStatistics
+        self, mapping: dict[str, Any], octave: float, decided: HeadDecision, statistics: ExactStatistics
     ) -> None:
         """Continue from sums alone: no example is held out, and none is kept as a row.
 

@@ -13,7 +13,6 @@ from sqlalchemy import Connection
 
 from online.errors import LogReplaced, Unavailable
 from online.installed import ContributedParts
-from online.schemas.json_values import JSONObject
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
 from online.serving.event_feed import EventFeed
@@ -125,7 +124,7 @@ class ModelRuntime:
         loaded = self.live.current.loaded
         return 0 if loaded is None else missing_until(loaded.manifest.metrics)
 
-    def describe_standstill(self) -> JSONObject:
+    def describe_standstill(self) -> dict[str, object]:
         """Return what /readyz and the status say while learning stands still; nothing otherwise."""
         watch = self.standstill
         if not watch.stood_s:
@@ -191,12 +190,12 @@ class ModelRuntime:
         """Return once every outcome of feedback decided so far is in the store."""
         await self.outcomes.flush()
 
-    def read_encoder_status(self, connection: Connection) -> JSONObject:
+    def read_encoder_status(self, connection: Connection) -> dict[str, object]:
         """Return the encoder in use, and the last attempt to tune one."""
         name = self.spec.name
         return {"encoder": encoder_of(connection, name), "adaptation": load_adaptation(connection, name)}
 
-    def describe(self, learner: LearnerState) -> JSONObject:
+    def describe(self, learner: LearnerState) -> dict[str, object]:
         """Return the data of the event `status`."""
         served = self.live.current
         return {

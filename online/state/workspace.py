@@ -34,7 +34,6 @@ from online.io.wakeup import Wakeup
 from online.models import Encoder, admit_all, challenger_of, encoder_options, state_is_signed
 from online.models.encoders.factory import create_encoder
 from online.models.encoders.text import with_encoder
-from online.schemas.json_values import JSONObject
 from online.settings import ModelSettings, Settings
 from online.snapshots import Snapshots
 from online.snapshots.manifest import ManifestSeal
@@ -89,7 +88,7 @@ class Workspace:
         probe.touch()
         probe.unlink()
 
-    def options(self, model: ModelSettings) -> JSONObject:
+    def options(self, model: ModelSettings) -> dict[str, object]:
         """Return the model's options, with its keys if its state is signed, and its tuned encoder."""
         if state_is_signed(model.kind):
             return {**model.options, **self.key_option(model)}

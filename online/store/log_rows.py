@@ -66,7 +66,7 @@ class Outcome(NamedTuple):
 
 
 class EventSummary(NamedTuple):
-    """What an event says. said: correction, thumb or example. feedback_id, user: of its feedback."""
+    """The content of an event. said: correction, thumb or example. feedback_id, user: of its feedback."""
 
     question: JSON
     said: str
@@ -165,7 +165,7 @@ def load_input(connection: Connection, model: str, offset: int) -> str | None:
 
 
 def load_event_summaries(connection: Connection, model: str, offsets: Sequence[int]) -> dict[int, EventSummary]:
-    """Return offset -> what its event says."""
+    """Return offset -> the content of its event."""
     joined = FEEDBACK.outerjoin(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
     input = func.coalesce(PREDICTIONS.c.input, FEEDBACK.c.input).label("input")
     query = select(FEEDBACK.c.offset, FEEDBACK.c.id, FEEDBACK.c.user, input).select_from(joined)

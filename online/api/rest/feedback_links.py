@@ -18,21 +18,20 @@ from online.api.auth.callers import VISITOR, Callers
 from online.api.auth.issuers import find_grant
 from online.api.bodies import invalid_body, read_json
 from online.api.dependencies import ModelDep, RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response, live_headers
+from online.api.responses import ERROR_RESPONSES, Responses, json_response, live_headers
 from online.api.routes import Router
 from online.api.web.feedback_page import PageNotice, complain, render_page, thank_for
 from online.errors import BadInput, NotFound, PredictionErased
 from online.schemas.access.callers import Caller, Scope
 from online.schemas.feedback import FeedbackItem, LinkedFeedback, Receipt
 from online.schemas.fields import Name
-from online.schemas.json_values import JSONObject
 from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
 from online.store.predictions import PredictionRow
 
 LATEST = 253_402_300_799  # the last second of the year 9999
 FORM = "application/x-www-form-urlencoded"
-FORBIDDEN: dict[int | str, JSONObject] = {
+FORBIDDEN: Responses = {
     403: {**ERROR_RESPONSES[400], "description": "The signature is not valid, or the URL has expired."}
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,14 +27,12 @@ from online.cli.options import (
 from online.cli.processes import keep_files_private
 from online.cli.progress import show_bar
 from online.cli.state import load_settings, open_workspace, select_model
-from online.schemas.json_values import JSONObject
 
 if TYPE_CHECKING:
     from online.evaluation.sources.file_pieces import FilePiece
     from online.evaluation.sources.replay_source import ReadOptions, Source
     from online.io.progress import Progress
     from online.learning.bulk_load import BulkLoad, OpenPool
-    from online.learning.piece_sums import ReadPiece
     from online.settings import ModelSettings
     from online.state.workspace import Workspace
 
@@ -123,7 +121,7 @@ class LoadCommand:
         self.sources, self.profile = fit_files(open_files(files, reads), wanted)
         self.bad, self.reads = BadLines(reads.max_bad_ratio), reads
 
-    def run(self, processes: int, ray: str | None, tick: "Progress") -> JSONObject:
+    def run(self, processes: int, ray: str | None, tick: "Progress") -> dict[str, Any]:
         """Load the files, and return what came of it."""
         from online.learning.history import publish_history
         from online.models.lazy_torch import use_one_thread
@@ -169,9 +167,7 @@ class LoadCommand:
             pool = self.choose_pool(stack, read, processes, ray)
             yield BulkLoad(create(self.spec.kind, self.options), read, pool, self.bad.add_all)
 
-    def choose_pool(
-        self, stack: ExitStack, read: "ReadPiece[FilePiece]", processes: int, ray: str | None
-    ) -> "OpenPool[FilePiece] | None":
+    def choose_pool(self, stack: ExitStack, read: Any, processes: int, ray: str | None) -> "OpenPool[FilePiece] | None":
         """Return how workers are opened; None if this process does all."""
         from online.learning.sum_pools import ProcessPool, RayPool
 
@@ -198,7 +194,7 @@ def open_files(files: list[str], reads: "ReadOptions") -> "list[Source]":
     return sources
 
 
-def describe(done: JSONObject) -> str:
+def describe(done: dict[str, Any]) -> str:
     """Return the line that a load prints at its end."""
     from online.evaluation.remarks import describe_columns
     from online.evaluation.sources.column_profile import ColumnProfile

@@ -40,7 +40,6 @@ from online.models.ranker.policies import draw_key
 from online.models.unseen import count_outside, count_targets_outside
 from online.models.updates import answer_by_updates
 from online.schemas.events import Event
-from online.schemas.json_values import JSONObject
 from online.scoring.class_score import ClassScore
 from online.scoring.number_score import NumberScore
 from online.scoring.prequential import names_right_answer
@@ -186,7 +185,7 @@ class Replay:
     def _count_failed_examples(self) -> int:
         return sum(reason.startswith(CANNOT_LEARN) for reason in self.training.refused.values())
 
-    def _describe_failures(self) -> JSONObject:
+    def _describe_failures(self) -> dict[str, object]:
         """Return what `ReplayReport.errors` holds."""
         found = self._failures
         if not found.first:

@@ -45,7 +45,6 @@ from online.plugins.encoder_tuning.text_events import (
 )
 from online.plugins.encoder_tuning.tuning import EncoderComparison, EncoderTuning
 from online.schemas.events import Event
-from online.schemas.json_values import JSONObject
 from online.settings import ModelSettings
 from online.snapshots import Snapshots
 from online.state.workspace import Workspace
@@ -70,7 +69,7 @@ class AdaptationOutcome:
     version: int | None = None
     encoder: str = ""
 
-    def as_dict(self) -> JSONObject:
+    def as_dict(self) -> dict[str, object]:
         """Return the result as the JSON that is stored and printed."""
         verdict = {} if self.verdict is None else {**asdict(self.verdict), "chance": self.verdict.chance}
         better = {} if self.verdict is None else {"better": self.verdict.better}

@@ -12,7 +12,7 @@ from typing import Any, cast
 from online.errors import CannotExport
 from online.models.challenger import CHALLENGER, ChampionChallenger
 from online.models.classifier import Classifier
-from online.models.contract import Model, Options
+from online.models.contract import AnyArray, Model, Options
 from online.models.encoders import minilm
 from online.models.kinds import HASHED, KindSpec, challenger_of, encoder_options, input_options, kinds_of, spec_of
 from online.models.operator_code import import_attribute
@@ -30,7 +30,6 @@ from online.plugins.export.manifest import (
     ExportSubject,
     name_columns,
 )
-from online.schemas.json_values import JSONObject
 
 Builder = Callable[[Any, ExportGraphBuilder, Collection[str]], AnswerGraph]
 
@@ -104,7 +103,7 @@ def build_graph(spec: KindSpec, model: Model, graph: ExportGraphBuilder, retired
     return cast(Builder, import_attribute(find_builder(spec)))(model, graph, retired)
 
 
-def read_encoder(version: RestoredVersion) -> JSONObject:
+def read_encoder(version: RestoredVersion) -> dict[str, AnyArray]:
     """Return the encoder's weights, of the frozen or of a tuned one."""
     return minilm.read_tuned(version.tuned) if version.tuned else minilm.read_weights(minilm.package_folder())
 

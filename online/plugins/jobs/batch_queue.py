@@ -29,7 +29,6 @@ from online.plugins.jobs.metrics import JobMetrics
 from online.plugins.jobs.row_process import ProcessReader
 from online.plugins.jobs.schemas import BatchPredictRequest, JobStatus
 from online.plugins.jobs.settings import JobSettings
-from online.schemas.json_values import JSONObject
 from online.serving.answers import render_answer
 from online.serving.batcher import AwaitedRequest, InteractiveLoad
 from online.serving.parts import PruningRun, ServicePart
@@ -203,8 +202,8 @@ class BatchQueue(ServicePart):
             await self._in_thread(self.records.save, started)
             async with limited_time(self.settings, CONTINUES) as running.check_time:
                 counts, version = await self._run(started, spec, running)
-            facts: JSONObject = {"version": version, "rows": counts.rows, "errors": counts.errors}
-            log_event(log, "job done", id=job.id, model=job.model, **facts)
+            counted = {"rows": counts.rows, "errors": counts.errors}
+            log_event(log, "job done", id=job.id, model=job.model, version=version, **counted)
             return job.model_copy(update={"state": "done", "model_version": version, **asdict(counts)})
         except OnlineError as error:
             counts_so_far = asdict(running.job.counts) if running.job is not None else {}

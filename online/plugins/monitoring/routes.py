@@ -18,7 +18,6 @@ from online.plugins.monitoring.model_monitoring import ModelMonitoring
 from online.plugins.monitoring.schemas import CurveAnswer, DriftAnswer, HealthAnswer, JudgedAnswer, VersionChangesAnswer
 from online.plugins.monitoring.verdict_words import word_reason, word_verdict
 from online.plugins.monitoring.version_changes import MAX_QUESTIONS, AnswerChange, VersionChanges
-from online.schemas.json_values import JSONObject
 from online.scoring.drift_changes import Alarm, AlarmGroup
 from online.scoring.prequential import MAX_SEGMENTS
 from online.scoring.verdict import Reason, VerdictInputs
@@ -130,13 +129,15 @@ async def get_curve(
 ) -> Response:
     """The prequential curve. While a long log is being counted, it ends at `counted_until`; the event `counted` follows."""
     head = await asyncio.to_thread(model.stream.head)
-    curve = await model.parts.find(ModelMonitoring).curve.summarize(lambda counts: describe_curve(counts, points))
+    curve, until = await model.parts.find(ModelMonitoring).curve.summarize(
+        lambda counts: (describe_curve(counts, points), counts.until)
+    )
     ratings = await load_ratings(model)
-    curve |= {"rated": ratings.rated, "right": ratings.good}
-    return json_response({**curve, "head": max(head, curve["counted_until"])}, headers=live_headers(model))
+    curve |= {"rated": ratings.rated, "right": ratings.good, "head": max(head, until)}
+    return json_response(curve, headers=live_headers(model))
 
 
-def describe_curve(counts: CurveCounts, points: int) -> JSONObject:
+def describe_curve(counts: CurveCounts, points: int) -> dict[str, object]:
     """Return the prequential curve in at most `points` segments."""
     return {
         "measure": "error" if counts.numbers else "right",

@@ -21,7 +21,7 @@ from fastapi.responses import StreamingResponse
 from online.api.auth.scopes import CallerDep, check_scope
 from online.api.bodies import read_body_as
 from online.api.dependencies import RuntimeDep
-from online.api.responses import answer_headers, json_response, version_headers
+from online.api.responses import Responses, answer_headers, json_response, version_headers
 from online.api.routes import Router
 from online.errors import BadInput, NotFound
 from online.models import Answer, spec_of
@@ -30,7 +30,6 @@ from online.plugins.openai.page_tasks import TASK_NAMES, PageTask, recognise_tas
 from online.plugins.openai.paths import COMPLETIONS
 from online.plugins.openai.schemas import ChatAnswer, ChatError, ChatMessage, ChatRequest, ChatUser
 from online.schemas.access.callers import Caller
-from online.schemas.json_values import JSONObject
 from online.schemas.predict import PredictRequest
 from online.serving.feedback.feedback_slots import MAX_USER, clip_text
 from online.serving.model_runtime import ModelRuntime
@@ -44,7 +43,7 @@ MAX_MENTIONED = 3
 MAX_MESSAGE_ID_CHARS = 128
 WORD = re.compile(r"\S+\s*")  # a reply begins with no space
 
-ERROR_RESPONSES: dict[int | str, JSONObject] = {
+ERROR_RESPONSES: Responses = {
     400: {"model": ChatError, "description": "The request is invalid; nothing was changed."},
     404: {"model": ChatError, "description": "The model does not exist, or does not chat."},
     413: {"model": ChatError, "description": "The request exceeds a limit; the message names the setting."},
@@ -134,13 +133,13 @@ class Completion:
     headers: dict[str, str]
     feedback_url: str | None = None
 
-    def whole(self) -> JSONObject:
+    def whole(self) -> dict[str, object]:
         """Return the completion as one JSON object."""
         choice = {"index": 0, "message": {"role": "assistant", "content": self.text}, "finish_reason": "stop"}
         content = {**self._head("chat.completion"), "choices": [choice], "usage": self._usage()}
         return content | ({"feedback_url": self.feedback_url} if self.feedback_url else {})
 
-    def chunks(self, with_usage: bool) -> Iterator[JSONObject]:
+    def chunks(self, with_usage: bool) -> Iterator[dict[str, object]]:
         """Yield the role, the words one by one, the end; then the usage, if requested."""
         head = self._head("chat.completion.chunk")
         head |= {"usage": None} if with_usage else {}
@@ -152,7 +151,7 @@ class Completion:
         if with_usage:
             yield {**head, "choices": [], "usage": self._usage()}
 
-    def _head(self, kind: str) -> JSONObject:
+    def _head(self, kind: str) -> dict[str, object]:
         head = {"id": self.id, "object": kind, "created": self.created, "model": self.model}
         return {**head, "system_fingerprint": str(self.version)}
 
@@ -161,7 +160,7 @@ class Completion:
         return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
-async def encode_events(chunks: Iterator[JSONObject]) -> AsyncIterator[bytes]:
+async def encode_events(chunks: Iterator[dict[str, object]]) -> AsyncIterator[bytes]:
     """Encode chunks as server-sent events, and end the stream."""
     for chunk in chunks:
         yield b"data: " + orjson.dumps(chunk) + b"\n\n"

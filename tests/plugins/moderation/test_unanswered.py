@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from online.models.encoders.text import TEXT_WIDTH
-from online.plugins.moderation.inbox.tables import Abstention
+from online.plugins.moderation.inbox.tables import UnansweredPrediction
 from online.plugins.moderation.inbox.unanswered import collect_questions
 from tests.conftest import config
 from tests.serving.repertoire.test_repertoire import reply_to
@@ -44,9 +44,9 @@ def test_unanswered_questions_are_clustered_until_a_reply_is_taught(chat: Servic
 
 def test_questions_of_the_same_words_are_merged() -> None:
     rows = [
-        Abstention("2", '"Tea?"', bytes(TEXT_WIDTH), None, "b"),
-        Abstention("1", '{"text": " tea? "}', bytes(TEXT_WIDTH), None, "a"),
-        Abstention("0", "[1, 2]", bytes(8), None, "a"),
+        UnansweredPrediction("2", '"Tea?"', bytes(TEXT_WIDTH), None, "b"),
+        UnansweredPrediction("1", '{"text": " tea? "}', bytes(TEXT_WIDTH), None, "a"),
+        UnansweredPrediction("0", "[1, 2]", bytes(8), None, "a"),
     ]
     (merged,) = collect_questions(rows)
     assert (merged.text, merged.predictions, merged.asked_at) == ("Tea?", ["2", "1"], "b")

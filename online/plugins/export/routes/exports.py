@@ -14,7 +14,7 @@ from fastapi.responses import FileResponse
 
 from online.api.auth.scopes import CallerDep, check_scope
 from online.api.dependencies import ModelDep
-from online.api.responses import json_response
+from online.api.responses import Responses, json_response
 from online.api.routes import Router
 from online.models import input_options
 from online.plugins.export.files import KeptExport
@@ -26,7 +26,6 @@ from online.plugins.export.routes.sending import WAITING, describe_file, send_fi
 from online.plugins.export.schemas import ExportManifest
 from online.schemas.access.callers import Caller
 from online.schemas.fields import ErrorAnswer
-from online.schemas.json_values import JSONObject
 from online.serving.model_runtime import ModelRuntime
 
 router = Router()
@@ -35,7 +34,7 @@ FormatQuery = Annotated[str, Query(alias="format", max_length=40, description=f"
 FileQuery = Annotated[
     str, Query(alias="format", max_length=40, description=f"One of {', '.join([*FORMATS, LEARNER])}.")
 ]
-REFUSALS: dict[int | str, JSONObject] = {
+REFUSALS: Responses = {
     **WAITING,
     409: {"model": ErrorAnswer, "description": "This model cannot be written in this format; the message says why."},
 }

@@ -251,7 +251,7 @@ def load_dismissals(connection: Connection, model: str, predictions: Collection[
 # unanswered questions
 
 
-class Abstention(NamedTuple):
+class UnansweredPrediction(NamedTuple):
     """A prediction without an answer. input: JSON."""
 
     id: str
@@ -261,19 +261,19 @@ class Abstention(NamedTuple):
     created_at: str
 
 
-def load_unanswered(connection: Connection, model: str, newest: int) -> list[Abstention]:
+def load_unanswered(connection: Connection, model: str, newest: int) -> list[UnansweredPrediction]:
     """Return the abstentions among the `newest` predictions, newest first.
 
     There is no index by time. New ids sort after older ones of the same kind, so each of the two kinds, ids that begin
     with a digit and ids with a prefix, is read from its end.
     """
-    rows: list[Abstention] = []
+    rows: list[UnansweredPrediction] = []
     for of_kind in (PREDICTIONS.c.id < ":", PREDICTIONS.c.id >= ":"):
         recent = select(PREDICTIONS).where(of_kind).order_by(PREDICTIONS.c.id.desc()).limit(newest).subquery()
         query = select(recent.c.id, recent.c.input, recent.c.features, recent.c.user, recent.c.created_at)
         unanswered = (recent.c.model == model, recent.c.choice.is_(None), recent.c.input != NO_TEXT)
         found = connection.execute(query.where(*unanswered)).mappings()
-        rows += [Abstention(**restore_features(row)) for row in found]
+        rows += [UnansweredPrediction(**restore_features(row)) for row in found]
     return sorted(rows, key=lambda row: (row.created_at, row.id), reverse=True)
 
 

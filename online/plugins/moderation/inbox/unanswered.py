@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from online.models import Model
 from online.models.encoders.follow_ups import read_text
 from online.models.encoders.text import TEXT_WIDTH
-from online.plugins.moderation.inbox.tables import Abstention
+from online.plugins.moderation.inbox.tables import UnansweredPrediction
 from online.serving.repertoire.question_clusters import Cluster, RepeatedQuestion
 from online.store.database.values import fold_text
 
@@ -19,7 +19,7 @@ MAX_QUESTIONS = 500  # different ones, the newest
 COMES_BACK_AFTER = 5  # users who ask a dismissed question after it was dismissed
 
 
-def collect_questions(rows: Iterable[Abstention]) -> list[RepeatedQuestion]:
+def collect_questions(rows: Iterable[UnansweredPrediction]) -> list[RepeatedQuestion]:
     """Return the different questions among rows of abstentions, newest first."""
     found: dict[str, RepeatedQuestion] = {}
     for row in rows:
@@ -43,7 +43,7 @@ def select_unanswered(questions: Sequence[RepeatedQuestion], model: Model) -> li
 
 
 def leave_out_dismissed(
-    clusters: Iterable[Cluster], rows: Iterable[Abstention], dismissed: Mapping[str, str]
+    clusters: Iterable[Cluster], rows: Iterable[UnansweredPrediction], dismissed: Mapping[str, str]
 ) -> list[Cluster]:
     """Return the clusters that a curator should see. rows: of the abstentions. dismissed: prediction -> when it was dismissed."""
     asked = {row.id: (row.created_at, row.user) for row in rows} if dismissed else {}
