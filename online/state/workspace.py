@@ -23,7 +23,7 @@ import os
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from online.errors import SetupError
 from online.io.atomic import replace_file
@@ -88,7 +88,7 @@ class Workspace:
         probe.touch()
         probe.unlink()
 
-    def options(self, model: ModelSettings) -> dict[str, object]:
+    def options(self, model: ModelSettings) -> dict[str, Any]:
         """Return the model's options, with its keys if its state is signed, and its tuned encoder."""
         if state_is_signed(model.kind):
             return {**model.options, **self.key_option(model)}
