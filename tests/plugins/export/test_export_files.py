@@ -21,8 +21,7 @@ from online.plugins.export.exporter import ExportedModel, export
 from online.plugins.export.files import ABANDONED_S, ExportFolder, KeptExport
 from online.plugins.export.formats import FORMATS
 from online.plugins.export.learner_files import LearnerFile, LearnerFiles
-from online.plugins.export.model_exports import exports_of
-from online.plugins.export.version_exports import VersionExports
+from online.plugins.export.model_exports import VersionExports, exports_of
 from online.serving.model_runtime import ModelRuntime
 from online.serving.turns import MAX_WAITING, Turns
 from online.settings import Settings

@@ -2,8 +2,7 @@
 
 import pytest
 
-from online.plugins.reports.job_progress import JobProgress
-from online.plugins.reports.time_left import TimeLeft
+from online.plugins.reports.job_progress import JobProgress, TimeLeft
 
 
 def test_the_time_left_of_even_work_is_exact() -> None:
