@@ -13,6 +13,7 @@ from sqlmodel import Field, SQLModel
 
 from online.errors import NotFound
 from online.schemas.events import Event, EventKind
+from online.schemas.feedback import FeedbackStatus
 from online.store.database.tables import table_of
 from online.store.database.values import NO_TEXT
 from online.store.events import EVENTS, GIVEN, append_events, derive_event_id
@@ -58,7 +59,7 @@ class ExampleRow(NamedTuple):
     id: str
     prediction_id: str | None
     input: str | None
-    status: str
+    status: FeedbackStatus
     offset: int
     created_at: str
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from online.schemas.classes import ExamplesAnswer, ForgottenClass, RejectedExample, TaughtClass, TaughtExample
-from online.schemas.feedback import Receipt
-from online.schemas.json_values import JSON
+from online.schemas.feedback import FeedbackStatus, Receipt
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.held import withdraw
 from online.serving.feedback.retraction import find_closed_until, record_retractions
@@ -109,7 +108,7 @@ def describe_rejected(label: str, row: HeldFeedbackRow) -> RejectedExample:
 
 
 def describe(
-    id: str, prediction_id: str | None, input: str | None, status: JSON, offset: int | None, given_at: str
+    id: str, prediction_id: str | None, input: str | None, status: FeedbackStatus, offset: int | None, given_at: str
 ) -> TaughtExample:
     """Return an example as the API shows it."""
     value = None if input is None else json.loads(input)

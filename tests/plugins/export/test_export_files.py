@@ -16,7 +16,7 @@ from online.io.atomic import write_file
 from online.io.wakeup import Wakeup
 from online.models import Example, Model, create, recipe
 from online.plugins.export import files
-from online.plugins.export import version_exports as exporting
+from online.plugins.export import model_exports as exporting
 from online.plugins.export.exporter import ExportedModel, export
 from online.plugins.export.files import ABANDONED_S, ExportFolder, KeptExport
 from online.plugins.export.formats import FORMATS
