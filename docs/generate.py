@@ -195,7 +195,8 @@ def access_cell(access: str) -> str:
 
 
 def options_page() -> str:
-    from online.models.registry import KINDS, describe_challenger_options, describe_options
+    from online.models.registry import KINDS, describe_options
+    from online.models.wrappers import list_wrappers
 
     parts = [
         "# Model options\n\n",
@@ -204,7 +205,8 @@ def options_page() -> str:
     ]
     for kind in KINDS:
         parts.append(f"## `{kind}`\n\n" + options_table(describe_options(kind)) + "\n")
-    parts.append("## The table `challenger`\n\n" + options_table(describe_challenger_options()))
+    for wrapper in list_wrappers():
+        parts.append(f"## The table `{wrapper.option.name}`\n\n" + options_table(wrapper.list_options()))
     return "".join(parts)
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from online.installed import ContributedParts
     from online.learning.workers import WorkerSupport
     from online.models.kinds import KindSpec
+    from online.models.wrappers import ModelWrapper
     from online.serving.erasure.files import NameSearch
     from online.serving.feedback.feedback_review import FeedbackReview
     from online.serving.model_runtime import ModelRuntime
@@ -70,6 +71,10 @@ class Plugin:
 
     def kinds(self) -> "Iterable[KindSpec]":
         """Return kinds of models, each with the module and class that `create` imports."""
+        return ()
+
+    def wrappers(self) -> "Iterable[ModelWrapper]":
+        """Return options that every kind of model has, each of which adds a second model to a model."""
         return ()
 
     def tables(self) -> "Iterable[TableGroup]":

@@ -89,6 +89,19 @@ def test_the_core_alone_answers_records_and_learns(tmp_path: Path) -> None:
     assert "replay" in run(folder, "-m", "online", "--help") and "predict " not in run(folder, "-m", "online", "--help")
 
 
+def test_an_option_of_a_deleted_plugin_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    code = """
+from online.models import create
+try:
+    create("classifier", {"input": "table", "challenger": {}})
+except ValueError as error:
+    print(error)
+"""
+    refusal = run(leave_out(find_dependents("ensembles"), tmp_path), "-c", code)
+    assert refusal.startswith("unknown option 'challenger'; ")
+    assert refusal.endswith("; remove it, or install the plugin that it is an option of\n")
+
+
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", OURS)
 def test_a_deleted_plugin_takes_its_feature_with_it_and_nothing_else(tmp_path: Path, name: str) -> None:

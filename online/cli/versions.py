@@ -65,11 +65,11 @@ def describe_versions(snapshots: "Snapshots") -> list[dict[str, object]]:
 
 def format_version(version: JSONObject) -> str:
     """Return a version as one line; `*` marks the live one."""
-    from online.models.challenger import describe_records
+    from online.models.wrappers import describe_figures
 
     mark = "*" if version["live"] else " "
     labels = f"  {', '.join(version['labels'])}" if version["labels"] else ""
-    comparison = f"  {text}" if (text := describe_records(version["metrics"])) else ""
+    comparison = f"  {text}" if (text := describe_figures(version["metrics"])) else ""
     return (
         f"{mark} {version['version']:>6}  learned until {version['learned_until']:<8} {version['created_at'][:19]}"
         f"  {version['state_sha256'][:12]}{labels}{comparison}"

@@ -9,6 +9,7 @@ from online.learning.feedback_counts import FeedbackCounts
 from online.learning.training_state import TrainingState
 from online.models import Model, Options, recipe, spec_of
 from online.models.statistics.partial_sums import has_partial_sums
+from online.models.wrappers import find_wrapper
 from online.settings import ModelSettings
 from online.snapshots.manifest import Manifest
 from online.state.base_snapshot import CLOSED_AT, HISTORY
@@ -20,8 +21,9 @@ from online.store.deletion.event_expiry import load_expiry
 def check_can_load(workspace: Workspace, spec: ModelSettings, options: Options) -> None:
     """Raise SetupError if a model cannot begin with a history: the sums of its kind do not add, or it has begun."""
     if not has_partial_sums(spec.kind, options):
+        wrapper = find_wrapper(options)
         raise SetupError(
-            f"model {spec.name!r} is a {spec.kind}{' with a challenger' if 'challenger' in options else ''}, whose examples "
+            f"model {spec.name!r} is a {spec.kind}{f' with a {wrapper.option.name}' if wrapper else ''}, whose examples "
             "cannot be summed apart; a history is loaded into a classifier, a regressor or a majority model"
         )
     expiry = workspace.store.read(lambda connection: load_expiry(connection, spec.name))

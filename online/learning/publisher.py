@@ -21,9 +21,9 @@ from online.learning.gate import Gate, LiveComparison, UnsoundSnapshot
 from online.learning.setup import LearnerSetup
 from online.learning.training_state import TrainingState
 from online.models import Options, State, recipe
-from online.models.challenger import CHALLENGER, CHAMPION
 from online.models.devices.determinism import determinism_domain
 from online.models.devices.placement import first_device
+from online.models.wrappers import name_answering
 from online.snapshots import Snapshots
 from online.snapshots.manifest import Manifest
 from online.store import Store, now
@@ -77,7 +77,7 @@ class Publisher:
         self.disk_writer = ThreadPoolExecutor(1, "disk-writer")
         self.disk_write: DiskWrite | None = None
         self.publications = 0
-        self.challenger_served: float | None = None  # 1.0 while a challenger answers
+        self.answering = ""  # which of several models answers (`wrappers`)
 
     def resume(self, version: int | None, learned_until: int) -> None:
         """Continue from a durable version, or from nothing (None).
@@ -223,11 +223,11 @@ class Publisher:
             log_event(log, "old versions not removed", logging.WARNING, model=model, reason=reason)
 
     def _log_published(self, written: Manifest) -> None:
-        """Log the version and, for a model with a challenger, a change of the one that answers."""
-        served = written.metrics.get(f"{CHALLENGER}_served")
-        if served is not None and served != self.challenger_served:
-            log_event(log, "answering model changed", model=written.model, who=CHALLENGER if served else CHAMPION)
-        self.challenger_served = served
+        """Log the version and, for a model that contains several, a change of the one that answers."""
+        answering = name_answering(written.metrics)
+        if answering and answering != self.answering:
+            log_event(log, "answering model changed", model=written.model, who=answering)
+        self.answering = answering
         fields = {"version": written.version, "learned_until": written.learned_until, "durable": written.durable}
         log_event(log, "published", logging.DEBUG, model=written.model, **fields)
 

@@ -18,6 +18,7 @@ from online.models.contract import BadExample, Options
 from online.models.exchange.sums_file import read_sums
 from online.models.kinds import find_kind
 from online.models.statistics.exact import ExactStatistics
+from online.models.wrappers import find_wrapper
 from online.schemas.json_values import JSON
 
 LARGEST = 127  # of a feature
@@ -44,8 +45,8 @@ def find_merging_obstacle(kind: str, options: Options) -> str | None:
     spec = find_kind(kind)
     if spec is None or not spec.merges_sums:
         return f"a model of the kind {kind!r} keeps no sums that those of a device could be added to"
-    if "challenger" in options:
-        return "its challenger learns example by example"
+    if wrapper := find_wrapper(options):
+        return f"its {wrapper.option.name} learns example by example"
     if options.get("input", "text") == "table":
         return "the columns of a table depend on the rows that came before"
     if options.get("input", "text") == "vector" and not options.get("scale"):

@@ -9,12 +9,13 @@ KINDS holds what the core and the installed plugins provide: what is sent may na
 which `own_kinds.admit` adds for a name on the command line or in online.toml, and nothing else.
 """
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from online.installed import collect_all
 from online.models.contract import Options
+from online.models.wrappers import list_added_kinds
 from online.schemas.json_values import JSONObject
 
 Task = Literal["classification", "regression", "ranking"]
@@ -95,10 +96,6 @@ class KindSpec:
     def answers(self) -> str:
         """What it learns and answers, as a plural noun for messages."""
         return {"classification": "classes", "regression": "numbers", "ranking": "replies"}[self.task]
-
-    def can_challenge(self, champion: "KindSpec") -> bool:
-        """Return whether it can learn beside `champion` as its challenger."""
-        return self.task == champion.task
 
 
 def classifier(name: str, path: str, **facts: Any) -> KindSpec:
@@ -196,15 +193,10 @@ def spec_of(kind: str) -> KindSpec:
     return spec
 
 
-def challenger_of(kind: str, options: Options) -> str:
-    """Return the kind of a model's challenger, or "" if it has none. `create` refuses unknown kinds."""
-    challenger = options.get("challenger")
-    return str(challenger.get("kind") or kind) if isinstance(challenger, Mapping) else ""
-
-
 def kinds_of(kind: str, options: Options) -> list[KindSpec]:
-    """Return the entries of a model and of its challenger, without those of unknown names."""
-    return [spec for name in (kind, challenger_of(kind, options)) if (spec := find_kind(name)) is not None]
+    """Return the entries of a model and of those that its options add (`wrappers`), without those of unknown names."""
+    names = (kind, *list_added_kinds(kind, options))
+    return [spec for name in names if (spec := find_kind(name)) is not None]
 
 
 def state_is_signed(kind: str) -> bool:
@@ -241,15 +233,15 @@ def explore_user_share(options: Options) -> float:
 
 
 def can_tune_encoder(kind: str, options: Options) -> bool:
-    """Return whether a model, and its challenger if any, reads texts by an encoder that can be tuned."""
+    """Return whether a model, and each that its options add, reads texts by an encoder that can be tuned."""
     specs = kinds_of(kind, options)
-    expected = 2 if challenger_of(kind, options) else 1
+    expected = 1 + len(list_added_kinds(kind, options))
     reads_texts = options.get("input", "text") == "text" and options.get("text_features", MINILM) == MINILM
     return reads_texts and len(specs) == expected and all(spec.can_re_encode_texts for spec in specs)
 
 
 def can_adapt(kind: str, options: Options) -> bool:
-    """Return whether a model, or its challenger, may answer otherwise after an alarm of drift than from all examples alike."""
+    """Return whether a model, or one that its options add, may answer otherwise after an alarm of drift than from all examples alike."""
     keeps_recent = bool(options.get("recent", True) or options.get("drift_window"))
     return keeps_recent and any(spec.adapts for spec in kinds_of(kind, options))
 
@@ -263,7 +255,7 @@ def spans_devices(kind: str, options: Options) -> bool:
 
 
 def follows_changes(kind: str, options: Options) -> bool:
-    """Return whether a model, or its challenger, comes to answer what is right after a change of the world.
+    """Return whether a model, or one that its options add, comes to answer what is right after a change of the world.
 
     It adapts after an alarm, or it learns step by step, so that the newest examples count more than all before them.
     """

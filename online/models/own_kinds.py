@@ -15,6 +15,7 @@ from typing import cast, get_args
 from online.models.contract import Model, Options
 from online.models.kinds import ADMITTED, ALL_INPUTS, KINDS, Input, KindSpec, Task, find_kind
 from online.models.operator_code import import_attribute, is_import_path
+from online.models.wrappers import list_wrappers
 
 GROUP = "online.models"
 CONTRACT = (
@@ -25,15 +26,16 @@ GUIDE = "docs/how-to/write-a-model.md shows one"
 
 
 def admit_all(models: Iterable[tuple[str, Options]]) -> None:
-    """Admit the kinds of models, of their challengers, contenders and members. Raises ValueError.
+    """Admit the kinds of models, of those that their options add, and of the members of ensembles. Raises ValueError.
 
     models: kind and options of each.
     """
     for kind, options in models:
+        added = [options.get(wrapper.option.name) for wrapper in list_wrappers()]
         contenders = options.get("contenders")
         members = options.get("members")
         inner = [
-            options.get("challenger"),
+            *added,
             *(contenders.values() if isinstance(contenders, Mapping) else ()),
             *(members if isinstance(members, list) else ()),
         ]

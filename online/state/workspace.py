@@ -31,7 +31,7 @@ from online.io.cache import cache_folder
 from online.io.locks import lock_file
 from online.io.private import make_private
 from online.io.wakeup import Wakeup
-from online.models import Encoder, admit_all, challenger_of, encoder_options, state_is_signed
+from online.models import Encoder, admit_all, encoder_options, kinds_of, state_is_signed
 from online.models.encoders.factory import create_encoder
 from online.models.encoders.text import with_encoder
 from online.settings import ModelSettings, Settings
@@ -255,8 +255,8 @@ def create_seal(keys: SigningKeys) -> ManifestSeal:
 
 
 def is_signed(model: ModelSettings) -> bool:
-    """Return whether the state of the model, or of its challenger, is signed."""
-    return state_is_signed(model.kind) or state_is_signed(challenger_of(model.kind, model.options))
+    """Return whether the state of the model, or of one that its options add, is signed."""
+    return any(spec.state_is_signed for spec in kinds_of(model.kind, model.options))
 
 
 def name_translation(page: Path, language: str) -> Path:

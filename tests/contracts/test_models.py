@@ -33,9 +33,9 @@ from online.models import (
     state_is_signed,
     unpack_json,
 )
-from online.models.challenger import served_member
 from online.models.checks import Subject, to_bytes, write_and_read
 from online.models.tracking.tracker import ROOM
+from online.models.wrappers import find_answering
 from online.plugins.libraries.river import NAMED
 from tests.models.synthetic import (
     KNOWN,
@@ -623,14 +623,15 @@ def test_the_index_of_a_class_never_changes(exact_chooser: Case) -> None:
         examples.insert(0, replace(examples[0], offset=0, label="zebra", reward=0.0))
     for start in range(0, len(examples), 3):
         model.learn(examples[start : start + 3])
-        classes = indexed_classes(model)
+        classes = indexed_classes(exact_chooser, model)
         assert classes[: len(before)] == before
         before = classes
     assert {*TOPICS, NEWCOMER} <= set(before)
 
 
-def indexed_classes(model: Model) -> list[str]:
-    meta = unpack_json(served_member(model).state(serving_only=True)["weights"].tensors["meta"])
+def indexed_classes(case: Case, model: Model) -> list[str]:
+    _, answering = find_answering(case.kind, case.options, model)
+    meta = unpack_json(answering.state(serving_only=True)["weights"].tensors["meta"])
     return [str(name) for name in meta["labels"]] if isinstance(meta, dict) else [str(id) for id, _ in meta]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from online.models import KINDS, create, describe_options
 from online.models.options import TYPE_NAMES, Option, defaults, resolve
-from online.models.registry import describe_challenger_options
+from online.models.wrappers import list_wrappers
 
 RATE = Option("rate", 0.5, "The learning rate.", low=0.0, below=1.0)
 TABLE = (RATE, Option("head", "slda", "The head.", choices=("slda", "ridge")), Option("priors", True, "Use priors."))
@@ -49,7 +49,7 @@ def test_every_kind_describes_its_options_in_sentences(kind: str) -> None:
     options = describe_options(kind)
     names = [option.name for option in options]
     assert len(set(names)) == len(names) and names[-1] == "challenger"
-    for option in (*options, *describe_challenger_options()):
+    for option in (*options, *(option for wrapper in list_wrappers() for option in wrapper.list_options())):
         assert option.type in TYPE_NAMES.values()
         assert option.help[0].isalnum() and option.help.endswith("."), option.name
 

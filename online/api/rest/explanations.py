@@ -10,9 +10,9 @@ from online.api.responses import json_response, live_headers
 from online.api.rest.replies import check_ranker
 from online.api.routes import Router
 from online.errors import NotFound
-from online.models.challenger import served_member
 from online.models.ranker.exemplars import Neighbor, ScoreBreakdown
 from online.models.ranker.ranker import Ranker
+from online.models.wrappers import find_answering
 from online.schemas.access.callers import Caller
 from online.schemas.explanations import Explanation
 from online.schemas.json_values import JSONObject
@@ -36,7 +36,7 @@ async def explain_prediction(model: ModelDep, caller: CallerDep, id: str) -> Res
     if id not in predictions or not (caller.may("curate") or caller.may_act_for(predictions[id].user)):
         raise NotFound(f"{name} has no prediction {id!r}")
     prediction, served = predictions[id], model.live.current
-    ranker = served_member(served.model)
+    _, ranker = find_answering(model.spec.kind, model.spec.options, served.model)
     assert isinstance(ranker, Ranker), "check_ranker has passed"
     explanation = ranker.explain(prediction.features, prediction.choice, MAX_SHOWN)
     offsets = [each.offset for each in explanation.neighbors]

@@ -12,11 +12,12 @@ from typing import cast
 from online.models.contract import Model, Options, SummingModel
 from online.models.kinds import spec_of
 from online.models.retirement import RetirableModel
+from online.models.wrappers import find_wrapper
 
 
 def has_partial_sums(kind: str, options: Options) -> bool:
     """Return whether several processes can sum the examples of such a model."""
-    return spec_of(kind).has_partial_sums and "challenger" not in options
+    return spec_of(kind).has_partial_sums and find_wrapper(options) is None
 
 
 def as_summing(model: Model) -> SummingModel:

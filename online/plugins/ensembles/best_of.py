@@ -24,13 +24,13 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from online.models.bets import PATIENCE, SCORE_EVERY, Bets
 from online.models.contract import Answer, Example, Model, Options, State, StatePart, pack_json, unpack_json
 from online.models.encoders.text import TextEncoder
 from online.models.example_checks import check
 from online.models.kinds import spec_of
-from online.models.members import extract_parts, prefix_parts, split_at_scored, teach_all
 from online.models.options import INPUT, KEY, SIZE, Option, resolve
+from online.plugins.ensembles.bets import PATIENCE, SCORE_EVERY, Bets
+from online.plugins.ensembles.members import extract_parts, prefix_parts, split_at_scored, teach_all
 from online.plugins.ensembles.membership import check_untrusted_member, create_member
 from online.plugins.ensembles.rest import GRACE, REST_SHARE, MemberSchedule, begins_stretch
 from online.plugins.ensembles.votes import (

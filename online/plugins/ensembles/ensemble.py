@@ -31,8 +31,8 @@ from online.models.devices.placement import AUTO, split_devices
 from online.models.devices.probe import CPU
 from online.models.encoders.text import TextEncoder
 from online.models.example_checks import check
-from online.models.members import extract_parts, prefix_parts, teach_all
 from online.models.options import INPUT, KEY, SIZE, Option, require_size, resolve
+from online.plugins.ensembles.members import extract_parts, prefix_parts, teach_all
 from online.plugins.ensembles.membership import check_untrusted_member, create_member
 from online.schemas.json_values import JSONObject
 

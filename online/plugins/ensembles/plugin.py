@@ -1,4 +1,4 @@
-"""Ensembles: kinds that contain other models, and answer by the best of them or by their votes."""
+"""Ensembles: kinds that contain other models, and answer by the best of them or by their votes; challengers of any kind."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -7,6 +7,7 @@ from online.plugin import Plugin
 
 if TYPE_CHECKING:
     from online.models.kinds import KindSpec
+    from online.models.wrappers import ModelWrapper
 
 
 class EnsemblesPlugin(Plugin):
@@ -19,6 +20,12 @@ class EnsemblesPlugin(Plugin):
         from online.plugins.ensembles.kinds import KINDS
 
         return KINDS
+
+    def wrappers(self) -> "Iterable[ModelWrapper]":
+        """Return the option `challenger`."""
+        from online.plugins.ensembles.challenger_option import ChallengerOption
+
+        return [ChallengerOption()]
 
 
 PLUGIN = EnsemblesPlugin()

@@ -12,7 +12,7 @@ served one, it is put to rest at most once in `patience` scored examples on aver
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from online.models.bets import Bets
+from online.plugins.ensembles.bets import Bets
 from online.schemas.json_values import JSON, JSONObject
 
 REST_SHARE = 0.1  # of the vote's weights

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from online.errors import CannotExport
-from online.models.challenger import CHALLENGER, ChampionChallenger
 from online.models.classifier import Classifier
 from online.models.contract import AnyArray, Model, Options
 from online.models.encoders import minilm
-from online.models.kinds import HASHED, KindSpec, challenger_of, encoder_options, input_options, kinds_of, spec_of
+from online.models.kinds import HASHED, KindSpec, encoder_options, input_options, kinds_of, spec_of
 from online.models.operator_code import import_attribute
 from online.models.retirement import RetirableModel
+from online.models.wrappers import find_answering
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.formats import ExportFormat
 from online.plugins.export.golden import ServedModel, measure
@@ -54,7 +54,7 @@ class ExportedModel:
 
 
 def check_kind(kind: str, options: Options) -> None:
-    """Raise CannotExport if neither the kind nor that of its challenger can be exported."""
+    """Raise CannotExport if neither the kind nor one that its options add can be exported."""
     if not any(find_builder(spec) for spec in kinds_of(kind, options)):
         refuse_kind(spec_of(kind))
 
@@ -85,10 +85,7 @@ def export(version: RestoredVersion, form: ExportFormat) -> ExportedModel:
 
 def unwrap(version: RestoredVersion) -> tuple[KindSpec, Model, Collection[str]]:
     """Return the kind and the model that answer, and its retired classes. Raises CannotExport for a kind without a graph."""
-    kind, model = version.subject.kind, version.served.model
-    if isinstance(model, ChampionChallenger):
-        kind = challenger_of(kind, version.options) if model.served == CHALLENGER else kind
-        model = model.models[model.served]
+    kind, model = find_answering(version.subject.kind, version.options, version.served.model)
     retired: Collection[str] = ()
     if isinstance(model, RetirableModel):
         retired, model = model.retired, model.model

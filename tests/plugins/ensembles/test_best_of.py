@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from online.models import Example, create
-from online.models.bets import STAKES
-from online.models.challenger import ChampionChallenger
 from online.plugins.ensembles.best_of import CHALLENGER, VOTE, BestOf, ContenderRecord
+from online.plugins.ensembles.bets import STAKES
+from online.plugins.ensembles.challenger import ChampionChallenger
 from tests.models.synthetic import row, tables
 
 LOGISTIC_AND_KNN = {"logistic": {"kind": "logistic"}, "knn": {"kind": "knn"}}

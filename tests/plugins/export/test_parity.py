@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from online.models import Answer, Example, create
-from online.models.challenger import CHALLENGER, ChampionChallenger
 from online.models.encoders import minilm
+from online.plugins.ensembles.challenger import CHALLENGER, ChampionChallenger
 from online.plugins.export.exporter import build_graph, unwrap
 from online.plugins.export.formats import FORMATS
 from online.plugins.export.formats.tensors import run_with_torch

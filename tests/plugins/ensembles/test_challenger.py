@@ -9,14 +9,14 @@ import pytest
 
 from online.errors import BadInput
 from online.models import BadExample, Example, Model, Options, can_tune_encoder, create, recipe
-from online.models.challenger import (
+from online.models.retirement import RetirableModel
+from online.models.wrappers import find_answering
+from online.plugins.ensembles.challenger import (
     CHALLENGER,
     CHAMPION,
     ChampionChallenger,
     describe_records,
-    served_member,
 )
-from online.models.retirement import RetirableModel
 from online.plugins.neighbours.knn import Knn
 from online.plugins.off_policy.scorers import list_every_candidate
 from online.plugins.reports.upload_checks import check_options
@@ -87,7 +87,7 @@ def test_two_rankers_are_compared_by_corrections() -> None:
     assert (served[0], served[-1]) == (CHAMPION, CHALLENGER)
     answer = model.predict([text(0, 9_999)])[0]
     assert answer.choice == TOPICS[0] and answer.candidates[0].text is not None
-    assert served_member(model) is model.models[CHALLENGER]
+    assert find_answering("ranker", {"challenger": {}}, model) == ("ranker", model.models[CHALLENGER])
 
 
 def test_rewards_are_not_scored() -> None:

@@ -18,10 +18,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from online.models.bets import PATIENCE, SCORE_EVERY, Bets
 from online.models.contract import Answer, Example, Model, State, StatePart, pack_json, parse_number, unpack_json
-from online.models.members import extract_parts, prefix_parts, split_at_scored, teach_all
 from online.models.options import Option
+from online.plugins.ensembles.bets import PATIENCE, SCORE_EVERY, Bets
+from online.plugins.ensembles.members import extract_parts, prefix_parts, split_at_scored, teach_all
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 TABLE = "contest"  # name of the part in snapshots
@@ -171,11 +171,6 @@ class ChampionChallenger:
         for name, model in self.models.items():
             if parts := extract_parts(name, state):
                 model.restore(parts)
-
-
-def served_member(model: Model) -> Model:
-    """Return the model that answers: the served member of a pair, or the model itself."""
-    return model.models[model.served] if isinstance(model, ChampionChallenger) else model
 
 
 def describe_records(facts: Mapping[str, float]) -> str:
