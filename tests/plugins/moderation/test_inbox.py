@@ -14,6 +14,7 @@ from sqlalchemy import Connection, select
 from online.cli.access.stopped_service import learn_everything
 from online.plugins.moderation.inbox.tables import ASSIGNMENTS, DECISIONS, ITEMS, OUTCOMES
 from online.store.callers.audit import load_audit
+from online.store.deletion.retention import END_OF_TIME, prune_predictions
 from online.store.feedback import FEEDBACK
 from tests.api.auth.access import ADMIN_KEY, CHAT, ask, bearer, browse, build, new_key, rate
 
@@ -510,7 +511,17 @@ def test_a_dismissed_question_stays_away_until_many_others_ask_it(app: FastAPI, 
     assert curator.post(f"{ROOT}/unanswered:dismiss", json={"predictions": ["x"]}).status_code == 404
 
 
-# erasure
+# deletion
+
+
+def test_a_dismissal_goes_with_the_predictions_that_it_dismissed(app: FastAPI, curator: TestClient) -> None:
+    ids = ask(visitor(app), "Buy cheap watches!")["prediction_ids"]
+    assert curator.post(f"{ROOT}/unanswered:dismiss", json={"predictions": ids}).status_code == 202
+    store = app.state.runtime.workspace.store
+    assert (
+        store.submit(lambda connection: prune_predictions(connection, "plain", END_OF_TIME, 100)).result().deleted == 1
+    )
+    assert store.read(lambda connection: connection.execute(select(OUTCOMES)).all()) == []
 
 
 def test_an_erased_user_leaves_nothing_in_the_inbox(app: FastAPI, curator: TestClient) -> None:
