@@ -66,14 +66,6 @@ class Forbidden(OnlineError):
     status = 403
 
 
-class LinkInvalid(Forbidden):
-    """A signed URL was changed, or another service signed it."""
-
-
-class LinkExpired(Forbidden):
-    """A signed URL is older than it may be."""
-
-
 class UnknownHost(OnlineError):
     """The request names a host that this service does not answer for."""
 
@@ -90,10 +82,6 @@ class NotServed(OnlineError):
     """The path is one of OpenAI's API, and of a part that is not served here."""
 
     status = 404
-
-
-class PredictionErased(NotFound):
-    """A prediction was deleted, or its words were erased."""
 
 
 class UnknownVersion(NotFound):

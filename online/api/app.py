@@ -24,7 +24,6 @@ from online.api.http.direct import DirectPredictions
 from online.api.middleware.browser_rules import browser_headers
 from online.api.middleware.stack import Application, add_middlewares
 from online.api.shared_routes import NATIVE
-from online.api.signed_urls import SignedUrls
 from online.api.web.branding import load_branding
 from online.api.web.server_pages import ServerPages
 from online.installed import ContributedParts, collect
@@ -93,7 +92,4 @@ def _compose(app: FastAPI, runtime: Runtime) -> None:
     """Set up what handlers find in the application's state."""
     app.state.runtime = runtime
     app.state.dialect = next(iter(collect("dialect")), NATIVE)
-    app.state.signed_urls = SignedUrls(runtime.workspace.keys, runtime.settings)
-    if runtime.is_primary:
-        app.state.signed_urls.warn_if_off()
     app.state.parts = ContributedParts(collect("api_part", app))

@@ -1,12 +1,13 @@
 """Responses: JSON bodies, the headers that name a version, and their descriptions in the OpenAPI document."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import orjson
-from fastapi import Response
+from fastapi import Request, Response
 from pydantic import BaseModel
 
+from online.installed import collect_all
 from online.schemas.fields import ErrorAnswer
 from online.schemas.json_values import JSONObject
 from online.serving.model_runtime import ModelRuntime
@@ -54,6 +55,11 @@ def prediction_headers(predicted: PredictionResult) -> dict[str, str]:
     """Return the version that answered and the prediction ids, for protocols whose body has no field for them."""
     ids = {IDS_HEADER: ",".join(predicted.ids)} if 0 < len(predicted.ids) <= MAX_IDS_IN_HEADER else {}
     return answer_headers(predicted) | ids
+
+
+def create_feedback_urls(request: Request, model: str, prediction_ids: Sequence[str]) -> list[str]:
+    """Return a URL for each prediction by which its holder may rate it; none where no plugin makes them."""
+    return collect_all("feedback_urls", request, model, prediction_ids)
 
 
 def request_body(model: type[BaseModel], is_required: bool = True) -> dict[str, object]:

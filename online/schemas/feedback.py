@@ -46,17 +46,6 @@ class FeedbackRequest(NativeRequest):
     feedback: list[FeedbackItem] = Field(min_length=1)
 
 
-class LinkedFeedback(NativeRequest):
-    """Feedback about the prediction of a feedback_url: exactly one of reward, label and correction."""
-
-    reward: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
-    label: Label | None = None
-    correction: Text | None = None
-    scope: CorrectionScope | None = None
-    reason: str | None = Field(None, max_length=200)
-    comment: str | None = Field(None, max_length=2_000)
-
-
 class Receipt(Wire):
     """The receipt of feedback that is stored."""
 

@@ -57,7 +57,6 @@ class ServiceSettings(BaseSettings):
         description="URL by which clients reach the service. Default: as in each request; "
         "then, off a loopback address, answers carry no feedback URLs.",
     )
-    feedback_url_days: int = Field(30, ge=1, le=3_650, description="How long a signed feedback URL is valid, in days.")
     allowed_hosts: tuple[str, ...] = Field(
         (),
         description="Host names by which clients reach the service, beside that of public_url, addresses and names without "

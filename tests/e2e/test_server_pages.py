@@ -3,8 +3,8 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.api.rest.test_feedback_links import ask
 from tests.e2e.browsing import Visits, check_accessible, shoot
+from tests.plugins.feedback_links.test_feedback_links import ask
 from tests.support import Service
 
 LOOKS = [(1440, "light"), (768, "dark"), (390, "light"), (320, "dark")]

@@ -31,7 +31,11 @@ from typing import NoReturn
 MAX_BYTES = 1 << 31  # that a mutant may write: a journal that rotates without an end fills a disk in seconds
 NEVER_S = 900.0
 FEEDBACK = (
-    *("tests/api/rest/test_predict.py", "tests/api/rest/test_feedback_links.py", "tests/api/rest/test_examples.py"),
+    *(
+        "tests/api/rest/test_predict.py",
+        "tests/plugins/feedback_links/test_feedback_links.py",
+        "tests/api/rest/test_examples.py",
+    ),
     *(
         "tests/serving/feedback/test_outcomes.py",
         "tests/plugins/moderation/callers",

@@ -12,10 +12,9 @@ from pydantic import ValidationError
 from online.api.auth.scopes import CallerDep
 from online.api.bodies import invalid_body, parse_rows, read_json
 from online.api.dependencies import RuntimeDep
-from online.api.responses import answer_headers, json_response
+from online.api.responses import answer_headers, create_feedback_urls, json_response
 from online.api.routes import Router
 from online.api.shared_routes import Dialect, DialectDep, Document, PredictModelDep, SelectorDep, select_by_header
-from online.api.signed_urls import SignedUrls
 from online.schemas.access.callers import Caller
 from online.schemas.predict import PredictAnswer, PredictRequest
 from online.serving.answers import render_answer
@@ -143,8 +142,7 @@ async def predict_natively(
     predicted = await model.predictor.predict(parsed, caller, selector=selector)
     served = predicted.served
     most = runtime.settings.max_candidates
-    signed_urls: SignedUrls = request.app.state.signed_urls
-    urls = signed_urls.create(request, model.spec.name, predicted.ids) if parsed.feedback_urls else []
+    urls = create_feedback_urls(request, model.spec.name, predicted.ids) if parsed.feedback_urls else []
     content = {
         "predictions": [render_answer(model.spec.kind, each, most) for each in predicted.answers],
         "prediction_ids": predicted.ids,

@@ -1,4 +1,4 @@
-"""The small pages that the server renders: errors where a browser navigates, and the form of a feedback URL.
+"""The small pages that the server renders: errors where a browser navigates, and what plugins add.
 
 They carry the branding, hold no script, and are in the language that the browser prefers.
 """
@@ -41,9 +41,24 @@ class ServerPages:
         font = fonts[0].relative_to(static).as_posix() if fonts else None
         own_logo = branding.logo is not None
         self._branding = {"name": branding.name, "logo": logo, "own_logo": own_logo, "font": font, **accents}
+        self._messages = {language: {**messages} for language, messages in MESSAGES.items()}
+        self._errors = {language: {**errors} for language, errors in ERRORS.items()}
+        self._templates = jinja2.FileSystemLoader(TEMPLATES)
         self._environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
+            loader=self._templates, autoescape=True, trim_blocks=True, lstrip_blocks=True
         )
+
+    def add(
+        self,
+        templates: Path,
+        messages: Mapping[str, Mapping[str, str]],
+        errors: Mapping[str, Mapping[str, tuple[str, str]]],
+    ) -> None:
+        """Add the pages of a plugin: the folder of its templates, and its sentences, each in the shape of messages.py."""
+        self._templates.searchpath.append(str(templates))
+        for language in self._messages:
+            self._messages[language] |= messages.get(language, messages[DEFAULT_LANGUAGE])
+            self._errors[language] |= errors.get(language, errors[DEFAULT_LANGUAGE])
 
     def render(
         self,
@@ -55,7 +70,7 @@ class ServerPages:
     ) -> HTMLResponse:
         """Return a page whose policy allows its own styles and nothing else. t, in the template: the messages of the language."""
         language = choose_language(request)
-        own = {**self._branding, "root": root_of(request), "language": language, "t": MESSAGES[language]}
+        own = {**self._branding, "root": root_of(request), "language": language, "t": self._messages[language]}
         page = self._environment.get_template(template).render(own, status=status, **values)
         policy = f"{BASE_POLICY}; style-src {hash_inline(page, 'style')}"
         fixed = {POLICY.decode(): policy, "Content-Language": language, "Vary": "Accept, Accept-Language"}
@@ -63,7 +78,7 @@ class ServerPages:
 
     def render_error(self, request: Request, status: int, error: Exception, detail: str) -> HTMLResponse:
         """detail: what the API says about the error. It is shown where the page knows no more than the status."""
-        errors = ERRORS[choose_language(request)]
+        errors = self._errors[choose_language(request)]
         own = type(error).__name__
         names = (own, str(status), f"{status // 100}xx")
         title, explanation = next(errors[name] for name in names if name in errors)

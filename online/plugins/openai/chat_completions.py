@@ -21,7 +21,7 @@ from fastapi.responses import StreamingResponse
 from online.api.auth.scopes import CallerDep, check_scope
 from online.api.bodies import read_body_as
 from online.api.dependencies import RuntimeDep
-from online.api.responses import Responses, answer_headers, json_response, version_headers
+from online.api.responses import Responses, answer_headers, create_feedback_urls, json_response, version_headers
 from online.api.routes import Router
 from online.errors import BadInput, NotFound
 from online.models import Answer, spec_of
@@ -191,7 +191,7 @@ async def answer_question(
     id = predicted.ids[0]
     if message_id is not None:
         await model.predictor.record_message(message_id, id)
-    url = next(iter(request.app.state.signed_urls.create(request, model.spec.name, [id])), None)
+    url = next(iter(create_feedback_urls(request, model.spec.name, [id])), None)
     if url is not None:
         headers["X-Feedback-Url"] = url
     return Completion(id, model.spec.name, version, question, text, int(time.time()), headers, url)

@@ -14,6 +14,7 @@ from online.api import pages
 from online.api.app import create_app
 from online.api.web.messages import ERRORS, MESSAGES
 from online.settings import ModelSettings, Settings
+from tests.api.web.sentences import check_languages
 
 MODEL = ModelSettings(name="vec", kind="classifier", options={"input": "vector", "size": 2})
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
@@ -137,10 +138,4 @@ def test_head_of_a_page_that_does_not_exist_has_no_body(app: FastAPI) -> None:
 
 
 def test_no_language_lacks_a_sentence() -> None:
-    def gaps(texts: dict[str, str]) -> dict[str, int]:
-        return {name: text.count("{}") for name, text in texts.items()}
-
-    for language in MESSAGES:
-        assert gaps(dict(MESSAGES[language])) == gaps(dict(MESSAGES["en"]))
-        assert set(ERRORS[language]) == set(ERRORS["en"])
-        assert all(title and explanation.endswith(".") for title, explanation in ERRORS[language].values())
+    check_languages(MESSAGES, ERRORS)

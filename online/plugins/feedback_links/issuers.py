@@ -9,7 +9,7 @@ follows from the user of the prediction, and any other such URL rates, and teach
 from hashlib import sha256
 
 from online.api.auth.callers import ADMIN_ID, OPEN_SCOPES, Callers
-from online.errors import LinkInvalid
+from online.plugins.feedback_links.errors import LinkInvalid
 from online.schemas.access.callers import Caller, Scope
 
 GRANTED: frozenset[Scope] = frozenset({"feedback", "teach"})

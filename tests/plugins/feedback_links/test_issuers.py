@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from httpx2 import Response
 
 from online.api.auth.key_changes import create_key, revoke_key, rotate_key
+from online.plugins.feedback_links.signed_urls import SignedUrls
 from tests.api.auth.access import ADMIN_KEY, VEC, bearer, browse, build, new_key
 
 OTHER = VEC.model_copy(update={"name": "other"})
@@ -108,7 +109,7 @@ def test_a_url_without_an_issuer_rates_and_teaches_nothing_new_where_keys_are_ne
         "/v1/models/vec:predict", json={"instances": [[1.0, 1.0]]}, headers={"X-Admin-Key": ADMIN_KEY}
     ).json()["prediction_ids"][0]  # fmt: skip
     expires = 4_000_000_000
-    signature = app.state.signed_urls.sign("vec", id, expires, "")
+    signature = app.state.parts.find(SignedUrls).sign("vec", id, expires, "")
     url = f"/v1/models/vec/feedback?prediction_id={id}&expires={expires}&signature={signature}"
     assert label(app, url, "unheard of").status_code == 403
     assert label(app, url, "known").status_code == 202

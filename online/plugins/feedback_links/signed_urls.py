@@ -4,7 +4,7 @@
                                                                                             key id
 
 The signature covers the model's name, the prediction's id, the instant at which the URL expires, and for which caller it was created
-(auth/issuers.py), with a key for links only.
+(issuers.py), with a key for links only.
 It is not itsdangerous because that derives its key for each signature, while a prediction here signs with a copy of a prepared
 HMAC in about a microsecond.
 """
@@ -18,10 +18,12 @@ from urllib.parse import quote
 from starlette.requests import Request
 
 from online.api.auth.authentication import CALLER
-from online.api.auth.issuers import name_issuer
 from online.api.auth.locality import is_loopback
-from online.errors import LinkExpired, LinkInvalid
+from online.plugins.feedback_links.errors import LinkExpired, LinkInvalid
+from online.plugins.feedback_links.issuers import name_issuer
+from online.plugins.feedback_links.settings import FeedbackLinkSettings
 from online.schemas.access.callers import Caller
+from online.serving.parts import ServicePart
 from online.settings import Settings
 from online.state.signing_keys import SigningKeys
 from online.telemetry import log_event
@@ -32,7 +34,7 @@ DAY_S = 86_400
 PURPOSE = "links"
 
 
-class SignedUrls:
+class SignedUrls(ServicePart):
     """Creates and checks signed URLs.
 
     Without a `public_url` they carry the address of the request, which a caller chooses. That is fine on a loopback address; a
@@ -43,7 +45,7 @@ class SignedUrls:
         self.keys, self._clock = keys, clock
         self.public_url = settings.public_url and settings.public_url.rstrip("/")
         self.can_create = self.public_url is not None or is_loopback(settings.host)
-        self.valid_s = settings.feedback_url_days * DAY_S
+        self.valid_s = settings.part(FeedbackLinkSettings).feedback_url_days * DAY_S
 
     def sign(self, model: str, prediction_id: str, expires: int, issuer: str) -> str:
         """expires: in seconds since 1970."""

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from online.api.signed_urls import build_message
+from online.plugins.feedback_links.signed_urls import build_message
 from online.state.signing_keys import SigningKeys, rotate_signing_keys
 from tests.conftest import Start
 from tests.support import Service, erase

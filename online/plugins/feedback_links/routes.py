@@ -5,31 +5,26 @@ POST    the form or JSON: rate the prediction; a second request replaces the fir
 DELETE  retract the rating
 """
 
-from typing import Annotated
 from urllib.parse import parse_qs
 
-from fastapi import Depends, Query, Request, Response
+from fastapi import Depends, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic import ValidationError
 
 from online.api.audit import name_offset, record, record_corrections
-from online.api.auth.authentication import CALLER
-from online.api.auth.callers import VISITOR, Callers
-from online.api.auth.issuers import find_grant
 from online.api.bodies import invalid_body, read_json
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, Responses, json_response, live_headers
 from online.api.routes import Router
-from online.api.web.feedback_page import PageNotice, complain, render_page, thank_for
-from online.errors import BadInput, NotFound, PredictionErased
-from online.schemas.access.callers import Caller, Scope
-from online.schemas.feedback import FeedbackItem, LinkedFeedback, Receipt
-from online.schemas.fields import Name
+from online.errors import BadInput, NotFound
+from online.plugins.feedback_links.feedback_page import PageNotice, complain, render_page, thank_for
+from online.plugins.feedback_links.holders import SignedPrediction, link_caller
+from online.plugins.feedback_links.schemas import LinkedFeedback
+from online.schemas.feedback import FeedbackItem, Receipt
 from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
 from online.store.predictions import PredictionRow
 
-LATEST = 253_402_300_799  # the last second of the year 9999
 FORM = "application/x-www-form-urlencoded"
 FORBIDDEN: Responses = {
     403: {**ERROR_RESPONSES[400], "description": "The signature is not valid, or the URL has expired."}
@@ -46,27 +41,6 @@ def check_address(request: Request) -> None:
 
 
 router = Router(compressed=False, responses=ERROR_RESPONSES | FORBIDDEN, dependencies=[Depends(check_address)])
-
-
-async def get_signed_prediction(
-    request: Request,
-    model: ModelDep,
-    prediction_id: Annotated[Name, Query()],
-    signature: Annotated[str, Query()],
-    expires: Annotated[int | None, Query(ge=0, le=LATEST)] = None,
-    issuer: Annotated[str, Query(max_length=64)] = "",
-) -> PredictionRow:
-    """Return the prediction of a signed URL. Raises LinkInvalid or LinkExpired, or PredictionErased."""
-    request.app.state.signed_urls.check(model.spec.name, prediction_id, expires, issuer, signature)
-    request.state.granted = find_grant(request.app.state.callers, issuer, model.spec.name)
-    predictions = await model.transactions.load_predictions([prediction_id])
-    if prediction_id not in predictions:
-        raise PredictionErased(f"{model.spec.name} has no prediction {prediction_id!r}: it was deleted or erased")
-    row: PredictionRow = predictions[prediction_id]
-    return row
-
-
-SignedPrediction = Annotated[PredictionRow, Depends(get_signed_prediction)]
 
 
 @router.get("/v1/models/{model}/feedback", "signed URL", response_class=HTMLResponse)
@@ -119,28 +93,6 @@ async def retract(request: Request, model: ModelDep, runtime: RuntimeDep, predic
         raise NotFound("no feedback was given by this URL, so there is nothing to retract")
     await record(runtime, link_caller(request, prediction), "retract", model.spec.name, name_offset(receipt.offset))
     return json_response(receipt.model_dump(), 202, live_headers(model))
-
-
-def link_caller(request: Request, prediction: PredictionRow) -> Caller:
-    """Return the holder of the URL: the user of the prediction, who may rate it, and teach where the issuer of the URL may.
-
-    What visitors may teach is limited as ever. It may act for any user, because a prediction may have none; it reaches no prediction
-    but its own. A curator who uses it is trusted as ever.
-    """
-    callers: Callers = request.app.state.callers
-    user, settings = prediction.user, callers.settings
-    is_visitor = user is not None and user.startswith(VISITOR)
-    teaching = settings.public_teaching if is_visitor else "on"
-    scopes: frozenset[Scope] = request.state.granted | {"impersonate"}
-    if teaching != "on":
-        scopes -= {"teach"}
-    own: Caller = request.scope[CALLER]
-    if own.is_trusted:
-        scopes |= {"curate"}
-    anonymous, is_reviewed = is_visitor or user is None, teaching == "review"
-    return Caller(
-        f"link:{prediction.id}", scopes, address=own.address, is_reviewed=is_reviewed, is_visitor=anonymous, kind="link"
-    )
 
 
 def slot_key(prediction: PredictionRow) -> str:

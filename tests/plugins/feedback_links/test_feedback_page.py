@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
-from online.api.web.feedback_page import RatedInput, complain, describe_input, thank_for
-from online.api.web.messages import MESSAGES
+from online.api.web import messages as api_messages
 from online.errors import BadInput, TextTooLong
+from online.plugins.feedback_links.feedback_page import RatedInput, complain, describe_input, thank_for
+from online.plugins.feedback_links.messages import ERRORS, MESSAGES
 from online.schemas.feedback import FeedbackItem, Receipt
+from tests.api.web.sentences import check_languages
 
 EN = MESSAGES["en"]
 
@@ -60,3 +62,8 @@ def test_the_page_says_what_is_wrong_without_an_error_of_the_api() -> None:
     assert complain(BadInput("correction: x"), {"correction": "a"}).write(EN).startswith("That could not be saved.")
     assert complain(BadInput("none of them"), {"correction": " "}).write(EN) == "Please write an answer first."
     assert complain(TextTooLong("it", 9, 8), {"correction": "x"}).write(EN) == "Too long: 9 of 8 characters."
+
+
+def test_no_language_lacks_a_sentence() -> None:
+    assert MESSAGES.keys() == api_messages.MESSAGES.keys()
+    check_languages(MESSAGES, ERRORS)
