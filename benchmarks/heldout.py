@@ -29,7 +29,7 @@ from benchmarks.report import command, create_parser, print_json, progress, run_
 from benchmarks.tuned_defaults import SETTINGS, Setting
 from online.io.atomic import replace_file
 from online.io.cache import cache_folder
-from online.models.tracking.reach import student_t
+from online.plugins.regression.tracking.reach import student_t
 
 LEVEL = 0.95
 QUICK_SETS = 2  # of each half

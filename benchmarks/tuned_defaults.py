@@ -119,7 +119,7 @@ def constant(module: str, name: str) -> Constant:
 CURVE: Options = {"waves": 64, "drift": 1e-5}  # of a member of best_of
 RANDOM: Options = {"head": "rp_ridge"}
 MEMORIES = constant("plugins.ensembles.votes", "MEMORIES")
-LENGTHS = constant("models.tracking.tracker", "MEMORIES")  # where it is read
+LENGTHS = constant("plugins.regression.tracking.tracker", "MEMORIES")  # where it is read
 OCTAVE = constant("models.classifier", "TEXT_OCTAVE")
 SETTINGS: tuple[Setting, ...] = (
     Setting("logistic: drift", OptionOf("logistic", "drift"), (0.0, 1e-5, 1e-4, 1e-3), LINE),
@@ -169,22 +169,42 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("ranker: min_chance", OptionOf("ranker", "min_chance"), (0.4, 0.5, 0.7, 0.8), DOUBT),
     Setting("ranker: abstain_below", OptionOf("ranker", "abstain_below"), (0.3, 0.45), DOUBT),
     Setting("ranker: abstain_margin", OptionOf("ranker", "abstain_margin"), (0.0, 2.0, 8.0), DOUBT),
-    Setting("regressor: share spread", constant("models.tracking.mixture", "SHARE"), (0.001, 0.01), NUMBERS, ERROR),
     Setting(
-        "regressor: prior of standing still", constant("models.tracking.mixture", "PRIOR"), (0.1, 0.9), NUMBERS, ERROR
+        "regressor: share spread",
+        constant("plugins.regression.tracking.mixture", "SHARE"),
+        (0.001, 0.01),
+        NUMBERS,
+        ERROR,
     ),
-    Setting("regressor: freedom", constant("models.tracking.mixture", "FREEDOM"), (2.0, 8.0), NUMBERS, ERROR),
+    Setting(
+        "regressor: prior of standing still",
+        constant("plugins.regression.tracking.mixture", "PRIOR"),
+        (0.1, 0.9),
+        NUMBERS,
+        ERROR,
+    ),
+    Setting(
+        "regressor: freedom", constant("plugins.regression.tracking.mixture", "FREEDOM"), (2.0, 8.0), NUMBERS, ERROR
+    ),
     Setting(
         "regressor: errors that decide",
-        constant("models.tracking.mixture", "SPREAD_LENGTH"),
+        constant("plugins.regression.tracking.mixture", "SPREAD_LENGTH"),
         (20.0, 150.0),
         NUMBERS,
         ERROR,
     ),
     Setting("regressor: length of memories", Scaled(LENGTHS, scale_lengths), (0.5, 2.0), NUMBERS, ERROR),
     Setting("regressor: strength of priors", Scaled(LENGTHS, scale_strengths), (0.3, 3.0), NUMBERS, ERROR),
-    Setting("intervals: newest scores", constant("models.tracking.reach", "WINDOW"), (50, 200), NUMBERS, INTERVALS),
-    Setting("intervals: step", constant("models.tracking.reach", "STEP"), (0.003, 0.03), NUMBERS, INTERVALS),
+    Setting(
+        "intervals: newest scores",
+        constant("plugins.regression.tracking.reach", "WINDOW"),
+        (50, 200),
+        NUMBERS,
+        INTERVALS,
+    ),
+    Setting(
+        "intervals: step", constant("plugins.regression.tracking.reach", "STEP"), (0.003, 0.03), NUMBERS, INTERVALS
+    ),
     Setting("drift: ADWIN of all", constant("learning.drift", "DELTA"), (0.0002, 0.02), CHANGES),
     Setting("drift: ADWIN of a class", constant("learning.drift", "CLASS_DELTA"), (0.0005, 0.01), CHANGES),
     Setting("drift: limit of CUSUM", constant("learning.detectors", "Cusum.LIMIT"), (10_000, 24_000), CHANGES),

@@ -22,7 +22,7 @@ from online.settings import ModelSettings, Settings
 
 models = (
     ModelSettings(name="vec", kind="classifier", options={"input": "vector", "size": 2}),
-    ModelSettings(name="rows", kind="regressor", options={"input": "table"}),
+    ModelSettings(name="rows", kind="logistic", options={"input": "table"}),
 )
 settings = Settings(state=Path(sys.argv[1]), models=models, admin_key="k" * 32)
 with TestClient(create_app(settings, with_learner=False), headers={"X-API-Key": "k" * 32}) as http:

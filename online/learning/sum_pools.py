@@ -16,12 +16,10 @@ from typing import Any, Protocol, TypeVar
 from online.io.parent_process import end_with_parent
 from online.learning.piece_sums import PieceSummer, PieceSums, ReadPiece
 from online.learning.shares import pack_state
-from online.models import Options, State
+from online.models import Options, State, spec_of
 from online.models.lazy_torch import use_one_thread
 
 P_contra = TypeVar("P_contra", contravariant=True)
-
-PRELOADED = ["online.learning.sum_pools", "online.models.classifier", "online.models.regressor", "torch"]
 
 
 class WorkerLost(Exception):
@@ -48,7 +46,7 @@ class ProcessPool:
     def __init__(self, worker_count: int, kind: str, options: Options, state: State, read: ReadPiece[Any]) -> None:
         use_one_thread()
         context = get_context("forkserver")
-        context.set_forkserver_preload(PRELOADED)
+        context.set_forkserver_preload([__name__, spec_of(kind).path.partition(":")[0], "torch"])
         arguments = (kind, dict(options), pack_state(state), read)
         self._worker_count = worker_count
         self._executor = ProcessPoolExecutor(worker_count, context, start_summing, arguments)

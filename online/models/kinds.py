@@ -134,14 +134,6 @@ CORE_KINDS = (
         inputs=("vector", "table"),
         adapts=True,
     ),
-    KindSpec(
-        "regressor",
-        "online.models.regressor:Regressor",
-        "regression",
-        is_exact=True,
-        can_hash_texts=True,
-        has_partial_sums=True,
-    ),
 )
 
 

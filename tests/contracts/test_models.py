@@ -34,9 +34,9 @@ from online.models import (
     unpack_json,
 )
 from online.models.checks import Subject, to_bytes, write_and_read
-from online.models.tracking.tracker import ROOM
 from online.models.wrappers import find_answering
 from online.plugins.libraries.river import NAMED
+from online.plugins.regression.tracking.tracker import ROOM
 from tests.models.synthetic import (
     KNOWN,
     NEWCOMER,

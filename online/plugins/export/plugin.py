@@ -21,6 +21,7 @@ class ExportPlugin(Plugin):
     """The hooks of exports."""
 
     name = "export"
+    uses = ("regression",)
 
     def routers(self) -> "Iterable[Router]":
         """Return this plugin's routes."""

@@ -12,6 +12,7 @@ class OffPolicyPlugin(Plugin):
     """The hooks of off-policy evaluation."""
 
     name = "off_policy"
+    requires = ("regression",)
 
     def commands(self, app: "Typer") -> None:
         """Add this plugin's commands."""

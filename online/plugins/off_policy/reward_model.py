@@ -1,6 +1,6 @@
 """Predicts the reward of each candidate: a ridge regression for each action, on exact sums.
 
-    features -> int8 x -> moments M = sum z z^T over z = (1, reward, x), per action -> solve (models/regressor.py)
+    features -> int8 x -> moments M = sum z z^T over z = (1, reward, x), per action -> solve (plugins/regression)
 
 The log is cut into consecutive stretches. No decision is predicted by a model that has seen its own
 stretch:
@@ -26,8 +26,8 @@ from online.io.progress import Progress
 from online.models.encoders.columns import Columns
 from online.models.encoders.text import TEXT_WIDTH
 from online.models.encoders.values import Row, parse_row
-from online.models.statistics.evidence import Ridge, solve
 from online.plugins.off_policy.decisions import Decisions, Floats, Indices
+from online.plugins.regression.evidence import Ridge, solve
 
 REWARD_QUANTA = 2**12  # for a reward of 1; its square times 2^4 is exact in float64 up to a total weight of 2^25
 WEIGHT_QUANTA = 16

@@ -6,13 +6,13 @@ import numpy as np
 
 from online.errors import CannotExport
 from online.models.contract import Tensors
-from online.models.regressor import Regressor
-from online.models.statistics.wide_targets import GRID_BITS
-from online.models.tracking.members import PRODUCT_QUANTA
-from online.models.tracking.reach import student_t
 from online.plugins.export.answers import AnswerGraph
 from online.plugins.export.graph import ExportGraphBuilder, GraphTensor
 from online.plugins.export.inputs import Features, read_inputs
+from online.plugins.regression.regressor import Regressor
+from online.plugins.regression.tracking.members import PRODUCT_QUANTA
+from online.plugins.regression.tracking.reach import student_t
+from online.plugins.regression.wide_targets import GRID_BITS
 
 
 def build(model: Regressor, graph: ExportGraphBuilder, retired: Collection[str]) -> AnswerGraph:

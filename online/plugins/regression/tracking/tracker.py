@@ -17,9 +17,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.tracking.members import MEMORIES, WARM_MEMORIES, Members, MemberSolutions, Places, append_products
-from online.models.tracking.mixture import Mixture
-from online.models.tracking.reach import IntervalReach, student_t
+from online.plugins.regression.tracking.members import (
+    MEMORIES,
+    WARM_MEMORIES,
+    Members,
+    MemberSolutions,
+    Places,
+    append_products,
+)
+from online.plugins.regression.tracking.mixture import Mixture
+from online.plugins.regression.tracking.reach import IntervalReach, student_t
 
 Floats = NDArray[np.float64]
 

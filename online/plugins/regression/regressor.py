@@ -12,11 +12,11 @@ int64. It contains the count, the sums, sum q^2, sum x q and the Gram matrix; it
 order or batches, and examples are subtracted from it.
 
 With `follow`, the newest rows are stored as well, and correct the answers where the world moves
-(`online.models.tracking`). The correction is a function of the moments and of these rows. The digest
+(`tracking`). The correction is a function of the moments and of these rows. The digest
 is that of the moments, whose examples determine both.
 
 The scale of the targets, too, is fitted to the first examples. Where the newest ones have left it, or lie too near each
-other for it, later ones count as they are: far beyond the scale, and with parts of a quantum (`statistics.wide_targets`).
+other for it, later ones count as they are: far beyond the scale, and with parts of a quantum (`wide_targets`).
 
 Shapes: B examples, D features, E = D + 1, R candidate ridges.
 """
@@ -51,17 +51,17 @@ from online.models.encoders.columns import KNOTS, Column, Columns, make_number_c
 from online.models.encoders.ranges import RangeWatch
 from online.models.example_checks import check_features
 from online.models.options import Option, resolve
-from online.models.statistics.evidence import AT_ONCE, Moments, Ridge, Row, UpdatedRidge, solve
-from online.models.statistics.wide_targets import (
+from online.plugins.regression.evidence import AT_ONCE, Moments, Ridge, Row, UpdatedRidge, solve
+from online.plugins.regression.tracking.reach import student_t
+from online.plugins.regression.tracking.recent_world import RecentWorld
+from online.plugins.regression.tracking.tracker import Correction
+from online.plugins.regression.wide_targets import (
     GRID_BITS,
     WideSums,
     cut_into_limbs,
     find_limit,
     join_numbers,
 )
-from online.models.tracking.reach import student_t
-from online.models.tracking.recent_world import RecentWorld
-from online.models.tracking.tracker import Correction
 from online.schemas.json_values import JSONArray
 
 FINER_BITS = 7  # by which a target is quantised more finely than a feature

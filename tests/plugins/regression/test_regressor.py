@@ -8,10 +8,10 @@ import pytest
 from numpy.typing import NDArray
 
 from online.models import BadExample, Example
-from online.models.regressor import EXACT_ROWS, Regressor
-from online.models.statistics.evidence import AT_ONCE, ROUNDING, TERMS, solve
-from online.models.statistics.wide_targets import TARGET_LIMIT
-from online.models.tracking.tracker import ROOM, SCAN_STEP
+from online.plugins.regression.evidence import AT_ONCE, ROUNDING, TERMS, solve
+from online.plugins.regression.regressor import EXACT_ROWS, Regressor
+from online.plugins.regression.tracking.tracker import ROOM, SCAN_STEP
+from online.plugins.regression.wide_targets import TARGET_LIMIT
 from tests.models.synthetic import row
 from tests.support import first_of
 

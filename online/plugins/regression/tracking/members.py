@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.statistics.evidence import solve
+from online.plugins.regression.evidence import solve
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]

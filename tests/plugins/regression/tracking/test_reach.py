@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from online.models.tracking.reach import IntervalReach, student_t
+from online.plugins.regression.tracking.reach import IntervalReach, student_t
 
 
 def measure_share(scores: list[float], level: float) -> float:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from online.models.tracking.members import list_products
-from online.models.tracking.tracker import ROOM, SCAN_LEAST, SCAN_STEP, Correction, Tracker, find_scan_start
+from online.plugins.regression.tracking.members import list_products
+from online.plugins.regression.tracking.tracker import ROOM, SCAN_LEAST, SCAN_STEP, Correction, Tracker, find_scan_start
 
 Floats = NDArray[np.float64]
 NO_PRODUCTS = list_products([])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from online.models.tracking.recent_world import TrackedRows
+from online.plugins.regression.tracking.recent_world import TrackedRows
 from tests.support import first_of
 
 

@@ -5,7 +5,7 @@
 What is stored is a function of the set of examples, so order and batches do not change it. Rows are
 stored rather than sums, so that each of them can be retracted and can be weighted by its age.
 
-Numbers are integers, in quanta, until one of them needs more (`statistics.wide_targets`).
+Numbers are integers, in quanta, until one of them needs more (`wide_targets`).
 
 Shapes: B rows that are added, N stored rows, D features.
 """
@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from online.models.contract import AnyArray, Tensors
-from online.models.tracking.members import list_products
-from online.models.tracking.reach import HIGHEST_LEVEL
-from online.models.tracking.tracker import BEFORE, ROOM, Correction, Tracker, find_scan_start
+from online.plugins.regression.tracking.members import list_products
+from online.plugins.regression.tracking.reach import HIGHEST_LEVEL
+from online.plugins.regression.tracking.tracker import BEFORE, ROOM, Correction, Tracker, find_scan_start
 
 Integers = NDArray[np.int64]
 

@@ -1,0 +1,1 @@
+"""Regression: numbers with intervals, by exact statistics, and what follows a moving world."""

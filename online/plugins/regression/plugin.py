@@ -1,0 +1,24 @@
+"""Regression: a kind that answers numbers with intervals, by exact statistics, and follows a moving world."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from online.plugin import Plugin
+
+if TYPE_CHECKING:
+    from online.models.kinds import KindSpec
+
+
+class RegressionPlugin(Plugin):
+    """The hooks of regression."""
+
+    name = "regression"
+
+    def kinds(self) -> "Iterable[KindSpec]":
+        """Return this plugin's kinds of models."""
+        from online.plugins.regression.kinds import KINDS
+
+        return KINDS
+
+
+PLUGIN = RegressionPlugin()
