@@ -147,4 +147,4 @@ $(PAGE): $(PAGE_SOURCES) frontend/node_modules/.installed
 	@touch $@
 
 clean:
-	rm -rf $(VENV) frontend/node_modules frontend/packages/*/dist online/api/static dist
+	rm -rf $(VENV) frontend/node_modules frontend/packages/*/dist packages/*/js/dist online/api/static dist

@@ -6,9 +6,9 @@ import { build, type Rollup } from 'vite';
 export class BuiltPackage {
   private constructor(readonly chunks: readonly Rollup.OutputChunk[]) {}
 
-  static async build(name: string): Promise<BuiltPackage> {
+  static async build(folder: string): Promise<BuiltPackage> {
     const built = await build({
-      configFile: `packages/${name}/vite.config.ts`,
+      configFile: `${folder}/vite.config.ts`,
       logLevel: 'silent',
       build: { write: false },
     });

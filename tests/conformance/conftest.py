@@ -18,6 +18,7 @@ from tests.support import skip_or_fail
 
 HERE = Path(__file__).parent
 FRONTEND = HERE.parent.parent / "frontend"
+LEARNER = FRONTEND / "packages" / "learner"
 VITE = FRONTEND / "node_modules" / "vite" / "bin" / "vite.js"
 RESULT_S = 120
 
@@ -39,14 +40,14 @@ def node() -> str:
 def package(node: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the package of the learner and the scripts that replay a scenario."""
     folder = tmp_path_factory.mktemp("learner")
-    build_package(node, "learner", folder / "package")
+    build_package(node, LEARNER, folder / "package")
     return add_scripts(folder, HERE / "replay.js", HERE / "replay_node.js")
 
 
-def build_package(node: str, name: str, folder: Path) -> None:
+def build_package(node: str, source: Path, folder: Path) -> None:
     if not VITE.exists():
         skip_or_fail("the packages of the page are not installed: make page")
-    config = FRONTEND / "packages" / name / "vite.config.ts"
+    config = source / "vite.config.ts"
     command = [node, str(VITE), "build", "-c", str(config), "--outDir", str(folder), "--logLevel", "error"]
     subprocess.run(command, cwd=FRONTEND, check=True, timeout=120)
 

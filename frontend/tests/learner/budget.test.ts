@@ -6,7 +6,7 @@ const LARGEST_BYTES = 15_000; // compressed: what a page loads for a learner, of
 let built: BuiltPackage;
 
 beforeAll(async () => {
-  built = await BuiltPackage.build('learner');
+  built = await BuiltPackage.build('packages/learner');
 });
 
 test.each(['index.js', 'worker.js', 'worker_script.js'])('%s stays within its budget', (name) => {

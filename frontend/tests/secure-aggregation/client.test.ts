@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { AggregationFailed, checkSupport } from '../../packages/secure-aggregation/src/index.js';
+import { AggregationFailed, checkSupport } from '../../../packages/online-federated/js/src/index.js';
 import { LAYOUT, Scene, VALUES } from './scene.js';
 
 async function masked(count = 5): Promise<Scene> {

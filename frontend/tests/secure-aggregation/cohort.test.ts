@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { CohortMember, UnexpectedAnswer } from '../../packages/secure-aggregation/src/index.js';
+import { CohortMember, UnexpectedAnswer } from '../../../packages/online-federated/js/src/index.js';
 import { Scene, VALUES } from './scene.js';
 
 // A cohort with a real service is in tests/packages/online_federated/test_aggregation_conformance.py.

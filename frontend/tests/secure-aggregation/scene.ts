@@ -7,7 +7,7 @@ import {
   type Group,
   type PublicKeys,
   type SealedShares,
-} from '../../packages/secure-aggregation/src/index.js';
+} from '../../../packages/online-federated/js/src/index.js';
 
 export const fromHex = (text: string): Bytes =>
   Uint8Array.from({ length: text.length / 2 }, (_, at) => Number.parseInt(text.slice(2 * at, 2 * at + 2), 16));

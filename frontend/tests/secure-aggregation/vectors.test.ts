@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import vectors from '../../../tests/packages/online_federated/aggregation_vectors.json';
-import { Layout } from '../../packages/secure-aggregation/src/index.js';
-import { expand, KEY_BYTES, KeyPair } from '../../packages/secure-aggregation/src/primitives.js';
-import { splitSecret } from '../../packages/secure-aggregation/src/shamir.js';
+import { Layout } from '../../../packages/online-federated/js/src/index.js';
+import { expand, KEY_BYTES, KeyPair } from '../../../packages/online-federated/js/src/primitives.js';
+import { splitSecret } from '../../../packages/online-federated/js/src/shamir.js';
 import { fromHex, toHex } from './scene.js';
 
 // What whole members send is compared in tests/packages/online_federated/test_aggregation_conformance.py: in Node and in Chromium.
