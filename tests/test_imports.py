@@ -80,7 +80,7 @@ ROOTS = {
 }
 STILL_MORE = {  # modules that import more than they may, and how many: these numbers only fall
     "api/rest/conversations.py": 16,
-    "api/rest/replies.py": 22,
+    "api/rest/replies.py": 20,
     "api/rest/versions.py": 19,
     "cli/operating/load.py": 22,
     "cli/replay.py": 25,

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from online.errors import Forbidden
 from online.schemas.access.callers import Caller
 from online.serving.feedback.admission import charge_teaching
-from online.serving.repertoire.importing import ReplyChange
+from online.serving.repertoire.repertoire import ReplyChange
 from online.settings import Settings
 from online.store.repertoire.replies import find_reply
 

@@ -1,41 +1,42 @@
-"""The replies that a ranker may give: add with example questions, edit, retire, import; the first repertoire."""
+"""The replies that a ranker may give: add with example questions, edit, retire; the first repertoire."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Connection
 
-from online.errors import BadInput, Conflict, NotFound, SetupError
+from online.errors import Conflict, NotFound, SetupError
 from online.schemas.events import Event
 from online.schemas.replies import EditReply, NewReply
 from online.serving.feedback.events import change_reply
 from online.serving.feedback.retraction import check_not_expired
 from online.serving.predictor import encode
-from online.serving.repertoire.importing import (
-    FileFormat,
-    ImportPlan,
-    ParsedFile,
-    ParsedLine,
-    PlannedLine,
-    ReplyChange,
-    parse_file,
-)
 from online.serving.transactions import Transactions
 from online.serving.versions import EncoderConfig
 from online.store.database.values import fold_text
 from online.store.events import append_events, build_retraction, derive_event_id, read_events
-from online.store.repertoire.examples import load_examples
 from online.store.repertoire.replies import (
     ReplyRow,
     add_reply,
     find_reply,
     find_reply_by_text,
     is_example,
-    load_replies,
     normalize_text,
     update_reply_text,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyChange:
+    """A change to one reply. text, active: None leaves them. examples: questions to add."""
+
+    id: str
+    text: str | None = None
+    examples: tuple[str, ...] = ()
+    active: bool | None = None
+    new: bool = False
+
 
 RecordedChange = tuple[ReplyChange, Sequence[Event]]  # with the events that it has brought
 Admit = Callable[[Connection, Sequence[ReplyChange]], None]
@@ -55,7 +56,6 @@ class Repertoire:
 
     def __init__(self, transactions: Transactions, max_text_chars: int) -> None:
         self.transactions, self.name, self.max_text_chars = transactions, transactions.name, max_text_chars
-        self._turn = asyncio.Lock()
 
     async def add(
         self,
@@ -76,7 +76,7 @@ class Repertoire:
             return [self._addition(connection, *each) for each in zip(new, names, texts, strict=True)]
 
         texts_to_encode = [*texts, *(example for reply in new for example in reply.examples)]
-        return await self._carry_out(texts_to_encode, changes, origin, admit, note)
+        return await self.carry_out(texts_to_encode, changes, origin, admit, note)
 
     def _addition(self, connection: Connection, reply: NewReply, name: str, text: str) -> ReplyChange:
         known = find_reply_by_text(connection, self.name, text)
@@ -99,49 +99,9 @@ class Repertoire:
                 raise Conflict(f"another reply of {self.name} has this text already: {other.id!r}")
             return [ReplyChange(id, None if text == known.text else text, tuple(edit.examples), edit.active)]
 
-        return (await self._carry_out([*([text] if text else []), *edit.examples], changes))[0]
+        return (await self.carry_out([*([text] if text else []), *edit.examples], changes))[0]
 
-    async def parse(self, data: bytes, format: FileFormat) -> ParsedFile:
-        """Read a file of replies, beside the event loop and one at a time: a workbook takes time and memory. Raises BadInput."""
-        async with self._turn:
-            return await asyncio.to_thread(parse_file, data, format)
-
-    async def plan(self, lines: Sequence[ParsedLine]) -> list[PlannedLine]:
-        """Return what the lines of a file would change, in order."""
-        plan: list[PlannedLine] = await self.transactions.read(lambda connection: self._plan(connection, lines))
-        return plan
-
-    def _plan(self, connection: Connection, lines: Sequence[ParsedLine]) -> list[PlannedLine]:
-        rows = load_replies(connection, self.name)
-        examples = [(reply, text) for reply, _, text in load_examples(connection, self.name)]
-        ids = iter(self.transactions.new_id, None)
-        return ImportPlan(rows, examples, ids, self.max_text_chars).plan(lines)
-
-    async def import_lines(
-        self, lines: Sequence[ParsedLine], skip_bad: bool, admit: Admit = admit_all, note: Note = note_nothing
-    ) -> tuple[list[PlannedLine], int]:
-        """Carry out the lines of a file in one transaction. Returns the plan, and its last offset.
-
-        skip_bad: leave out lines with an error; otherwise raise BadInput for the first of them. admit, note: see `add`.
-        """
-        planned: list[PlannedLine] = []
-
-        def changes(connection: Connection) -> list[ReplyChange]:
-            planned[:] = self._plan(connection, lines)
-            bad = [(line.number, line.error.message) for line in planned if line.error is not None]
-            if bad and not skip_bad:
-                number, message = bad[0]
-                raise BadInput(f"{len(bad)} lines cannot be imported; the first is line {number}: {message}")
-            return [line.change for line in planned if line.change is not None]
-
-        replies = [line.reply for line in lines if line.reply is not None]
-        questions = [" ".join(words.split()) for each in replies for words in each.examples]
-        texts_to_encode = [*(normalize_text(each.text) for each in replies), *questions]
-        short = [words for words in texts_to_encode if words and len(words) <= self.max_text_chars]
-        rows = await self._carry_out(short, changes, admit=admit, note=note)
-        return planned, max((row.offset for row in rows), default=0)
-
-    async def _carry_out(
+    async def carry_out(
         self,
         texts_to_encode: Iterable[str],
         changes: Callable[[Connection], Sequence[ReplyChange]],
@@ -149,7 +109,7 @@ class Repertoire:
         admit: Admit = admit_all,
         note: Note = note_nothing,
     ) -> list[ReplyRow]:
-        """Record changes in one transaction. texts_to_encode: every text that a change may bring."""
+        """Record changes in one transaction. texts_to_encode: every text that a change may bring. admit, note: see `add`."""
         texts = list(dict.fromkeys(texts_to_encode))
 
         async def attempt(config: EncoderConfig) -> list[ReplyRow]:

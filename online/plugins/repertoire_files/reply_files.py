@@ -20,8 +20,9 @@ from pydantic_core import ErrorDetails
 
 from online.errors import BadInput
 from online.io.csv_tables import DELIMITERS
-from online.io.xlsx_tables import OLE, ZIP, Cell, CellFault, read_workbook
-from online.schemas.replies import LineErrorCode, ReplyLine, SharedExample
+from online.plugins.repertoire_files.schemas import LineErrorCode, ReplyLine, SharedExample
+from online.plugins.repertoire_files.xlsx_tables import OLE, ZIP, Cell, CellFault, read_workbook
+from online.serving.repertoire.repertoire import ReplyChange
 from online.settings import describe
 from online.settings.messages import plain_message
 from online.store.database.values import fold_text
@@ -44,17 +45,6 @@ CODES: dict[str, LineErrorCode] = {  # by the types of the validator; every othe
     "bool_parsing": "not_boolean",
 }
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet runs such a cell; an apostrophe makes it text
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyChange:
-    """A change to one reply. text, active: None leaves them. examples: questions to add."""
-
-    id: str
-    text: str | None = None
-    examples: tuple[str, ...] = ()
-    active: bool | None = None
-    new: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,17 @@ import pytest
 from openpyxl import Workbook
 
 from online.errors import BadInput
-from online.schemas.replies import LineErrorCode, NewReply, ReplyLine, SharedExample
-from online.serving.repertoire.importing import (
+from online.plugins.repertoire_files.reply_files import (
     Format,
     ImportLineError,
     ImportPlan,
     PlannedLine,
-    ReplyChange,
     parse_file,
     write_file,
 )
-from online.serving.repertoire.repertoire import find_shared_examples
+from online.plugins.repertoire_files.schemas import LineErrorCode, ReplyLine, SharedExample
+from online.schemas.replies import NewReply
+from online.serving.repertoire.repertoire import ReplyChange, find_shared_examples
 from online.store.database.values import fold_text
 from online.store.repertoire.replies import ReplyRow
 

@@ -11,7 +11,14 @@ import pytest
 from openpyxl import Workbook
 
 from online.errors import BadInput, TooLarge
-from online.io.xlsx_tables import Cell, CellFault, SheetTable, WorkbookLimits, read_workbook, show_number
+from online.plugins.repertoire_files.xlsx_tables import (
+    Cell,
+    CellFault,
+    SheetTable,
+    WorkbookLimits,
+    read_workbook,
+    show_number,
+)
 
 
 def save(book: Any) -> bytes:
