@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from online.evaluation.replay.replay_report import WritePage
     from online.installed import ContributedParts
     from online.learning.workers import WorkerSupport
+    from online.models.devices.observer import DeviceObserver, Role
+    from online.models.devices.probe import Devices
     from online.models.kinds import KindSpec
     from online.models.wrappers import ModelWrapper
     from online.serving.erasure.files import NameSearch
@@ -144,6 +146,15 @@ class Plugin:
 
     def worker_support(self) -> "WorkerSupport | None":
         """Return how other processes learn with a learner, on this machine or others; one plugin has them."""
+        return None
+
+    def device_observer(
+        self, state: "Path", process: str, role: "Role", devices: "Devices", caps: "Mapping[str, int]"
+    ) -> "DeviceObserver | None":
+        """Return what is informed of the devices on which a process learns or answers; one plugin has it.
+
+        process: `learner`, or `worker-0` and so on. caps: bytes that the process may take, by device.
+        """
         return None
 
     def replay_page(self) -> "WritePage | None":

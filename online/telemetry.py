@@ -216,20 +216,6 @@ class Metrics:
             "online_drift_alarms", "Drift alarms raised up to the live version", "liveall", "model"
         )
         self.swaps = self.counter("online_swaps_total", "Versions swapped in", "model")
-        self.memory_fallbacks = self.gauge(
-            "online_memory_fallbacks",
-            "How often a device had too little memory for a model, since its process started",
-            "livemax",
-            "role",
-            "model",
-        )
-        self.summed_examples = self.gauge(
-            "online_summed_examples",
-            "Examples that the learner and each of its workers have summed while it was far behind, since it started",
-            "livemax",
-            "model",
-            "by",
-        )
         self.learner_up = self.gauge("online_learner_up", "1 while the learner process runs, else 0", "livemax")
         self.learner_restarts = self.counter("online_learner_restarts_total", "Restarts of the learner process")
         self.parts = ContributedParts(create(self) for create in collect("metrics"))

@@ -5,7 +5,6 @@ from online.api.auth import key_routes, session
 from online.api.rest import (
     classes,
     conversations,
-    devices,
     events,
     explanations,
     feedback,
@@ -29,7 +28,6 @@ MODULES = (
     versions,
     events,
     health,
-    devices,
     session,
     key_routes,
 )

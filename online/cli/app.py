@@ -14,7 +14,7 @@ from online.cli import config, learn, log, openapi, replay, serve, versions
 from online.cli.access import audit, keys
 from online.cli.access.erase import erase
 from online.cli.groups import audit_app, keys_app, log_app
-from online.cli.operating import devices, load, merge
+from online.cli.operating import load, merge
 from online.errors import OnlineError
 from online.installed import collect
 
@@ -41,7 +41,6 @@ audit_app.command("list")(audit.list_entries)
 audit_app.command()(audit.verify)
 app.add_typer(log_app, name="log")
 log_app.command()(log.export)
-app.command()(devices.devices)
 app.command("versions")(versions.list_versions)
 app.command()(merge.merge)
 app.command()(versions.rollback)

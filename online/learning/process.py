@@ -22,12 +22,12 @@ from online.learning.setup import LearnerSetup
 from online.learning.workers import WorkerHost, find_support
 from online.models import Options, encoder_options
 from online.models.devices.fallback import first_line, listening, note_fallback
+from online.models.devices.observer import DeviceObserver, create_observer
 from online.models.devices.probe import SystemDevices
 from online.models.devices.turns import LearningQuantum, low_priority
 from online.models.encoders.factory import create_encoder
 from online.models.lazy_torch import torch, use_one_thread
 from online.settings import ModelSettings
-from online.state.device_reports import DeviceReporter
 from online.state.workspace import Workspace
 from online.stream.contract import Stream
 from online.telemetry import log_event
@@ -53,19 +53,19 @@ def run(workspace: Workspace, lock: IO[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     log_event(log, "started", pid=os.getpid(), device=describe_places(places))
-    reporter = DeviceReporter(workspace.state, "learner", "learner", devices, places.caps)
-    with find_support().host(workspace.settings) as host, closing(reporter):
-        threads = [start_thread(workspace, model, places, stop, host, reporter) for model in models]
-        join_all(threads, partial(report, reporter, host))
+    observer = create_observer(workspace.state, "learner", "learner", devices, places.caps)
+    with find_support().host(workspace.settings) as host, closing(observer):
+        threads = [start_thread(workspace, model, places, stop, host, observer) for model in models]
+        join_all(threads, partial(report, observer, host))
     workspace.store.close()
     lock.close()
     return 0
 
 
-def report(reporter: DeviceReporter, host: WorkerHost) -> None:
+def report(observer: DeviceObserver, host: WorkerHost) -> None:
     """Write what the processes of this learner have done so far."""
-    reporter.note_sums(host.count_sums())
-    reporter.write()
+    observer.note_sums(host.count_sums())
+    observer.write()
 
 
 def describe_places(places: LearnerPlaces) -> str:
@@ -80,12 +80,12 @@ def start_thread(
     places: LearnerPlaces,
     stop: threading.Event,
     host: WorkerHost,
-    reporter: DeviceReporter,
+    observer: DeviceObserver,
 ) -> threading.Thread:
     """Learn one model on its devices, in a thread of its own."""
     device = places.of_model[model.name]
-    reporter.place(model.name, device, device)
-    thread = threading.Thread(target=run_learner, args=(workspace, model, device, stop, host, reporter))
+    observer.place(model.name, device, device)
+    thread = threading.Thread(target=run_learner, args=(workspace, model, device, stop, host, observer))
     thread.start()
     return thread
 
@@ -108,14 +108,14 @@ def run_learner(
     device: str,
     stop: threading.Event,
     host: WorkerHost | None = None,
-    reporter: DeviceReporter | None = None,
+    observer: DeviceObserver | None = None,
 ) -> None:
     """Run one model's learner, and log each fallback for lack of memory."""
-    notes = (lambda fallback: None) if reporter is None else partial(reporter.note, model.name)
+    notes = (lambda fallback: None) if observer is None else partial(observer.note, model.name)
 
     def move(to: str) -> None:
-        if reporter is not None:
-            reporter.move(model.name, to)
+        if observer is not None:
+            observer.move(model.name, to)
 
     with listening(notes):
         keep_learning(workspace, model, device, stop, host or WorkerHost(), move)

@@ -13,6 +13,7 @@ from online.errors import SetupError
 from online.installed import ContributedParts, collect
 from online.journal import JournalWriter
 from online.models import spec_of
+from online.models.devices.observer import DeviceObserver, create_observer
 from online.models.devices.probe import Devices, SystemDevices
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
@@ -50,7 +51,6 @@ from online.serving.transactions import Transactions
 from online.serving.versions import ServedVersion
 from online.settings import ModelSettings, Settings
 from online.snapshots import Snapshots
-from online.state.device_reports import DeviceReporter
 from online.state.guard import Guard
 from online.state.workspace import Workspace
 from online.store.shadow_answers import ShadowAnswerRow, add_shadow_answers
@@ -80,8 +80,8 @@ def build(
         workspace.check_kinds()
         workspace.store.make_room()
     has_store_process = with_store_process and is_primary
-    reporter = DeviceReporter(workspace.state, f"worker-{worker}", "server", devices, places.caps)
-    builder = ModelBuilder(settings, workspace, metrics, is_primary, has_store_process, places, reporter)
+    observer = create_observer(workspace.state, f"worker-{worker}", "server", devices, places.caps)
+    builder = ModelBuilder(settings, workspace, metrics, is_primary, has_store_process, places, observer)
     models = {spec.name: builder.build(spec) for spec in settings.models}
     parts = ContributedParts()
     supervisor = build_supervisor(settings, models, metrics) if with_learner else None
@@ -106,7 +106,7 @@ def build(
         erasures=build_erasures(workspace, models, parts),
         new_id=builder.new_id,
         workers=Workers(settings, metrics.remove_worker),
-        reporter=reporter,
+        observer=observer,
         is_primary=is_primary,
         parts=parts,
     )
@@ -178,9 +178,9 @@ class ModelBuilder:
         is_primary: bool,
         has_store_process: bool,
         places: ServingPlaces,
-        reporter: DeviceReporter,
+        observer: DeviceObserver,
     ) -> None:
-        self.places, self.reporter = places, reporter
+        self.places, self.observer = places, observer
         self.settings, self.workspace, self.metrics = settings, workspace, metrics
         self.is_primary, self.clock, self.new_id = is_primary, time.monotonic, IdGenerator()
         self.encoders = EncoderCache(workspace)
@@ -269,8 +269,8 @@ class ModelBuilder:
 
     def _build_place(self, model: str) -> ServingPlace:
         wanted = self.places.of_model[model]
-        self.reporter.place(model, wanted, wanted)
-        return ServingPlace(wanted, partial(self.reporter.note, model), partial(self.reporter.move, model))
+        self.observer.place(model, wanted, wanted)
+        return ServingPlace(wanted, partial(self.observer.note, model), partial(self.observer.move, model))
 
     def _build_predictor(self, transactions: Transactions) -> Predictor:
         live, name = transactions.live, transactions.name

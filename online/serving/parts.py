@@ -37,6 +37,9 @@ class ServicePart:
     async def prune(self, pruning: PruningRun) -> None:
         """Delete what is older than the settings keep. Called every few minutes, in the first worker. Raises Unavailable, OSError."""
 
+    async def update_metrics(self) -> None:
+        """Set the metrics that are read from elsewhere. Called before they are shown."""
+
     async def close(self) -> None:
         """Write what is not written yet. A part of the service or of a model has ended its background
         work by then; a part of the API has not.

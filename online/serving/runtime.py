@@ -11,8 +11,8 @@ from typing import IO
 
 from online.errors import NotFound, Unavailable
 from online.installed import ContributedParts
+from online.models.devices.observer import DeviceObserver
 from online.schemas.models import LearnerState
-from online.serving.devices.placing import keep_reporting
 from online.serving.disk_space import DiskSpace
 from online.serving.erasure.erasures import Erasures
 from online.serving.feedback.feedback_slots import FeedbackSlots
@@ -24,7 +24,6 @@ from online.serving.processes.workers import Workers, report_versions
 from online.serving.rates import RateLimits
 from online.serving.retention import RetentionJob
 from online.settings import Settings
-from online.state.device_reports import DeviceReporter
 from online.state.workspace import Workspace
 from online.store.journal_copy import copy_all
 from online.telemetry import Metrics
@@ -38,7 +37,7 @@ class Runtime:
 
     supervisor: of the learner; None if the learner runs elsewhere. store_process: commits feedback, and copies predictions
     from the journal. journal_thread: does the latter where there is no such process. is_primary: whether this is the
-    first worker, which does what only one process may do. reporter: says where this process answers. new_id: draws an id. parts: what plugins keep.
+    first worker, which does what only one process may do. observer: informed of where this process answers. new_id: draws an id. parts: what plugins keep.
     """
 
     settings: Settings
@@ -55,7 +54,7 @@ class Runtime:
     erasures: Erasures
     workers: Workers
     is_primary: bool
-    reporter: DeviceReporter
+    observer: DeviceObserver
     new_id: Callable[[], str]
     parts: ContributedParts = field(default_factory=ContributedParts)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
@@ -112,7 +111,6 @@ class Runtime:
                 self.run_until_stop(work)
         await self.start_parts(self.parts)
         self.run_until_stop(self.disk.watch())
-        self.run_until_stop(keep_reporting(self.reporter))
         if self.is_primary:
             await self._start_primary()
         else:
@@ -163,7 +161,7 @@ class Runtime:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
-        self.reporter.close()
+        self.observer.close()
         for part in self.parts.list(ServicePart):
             await part.close()
         for model in self.models.values():

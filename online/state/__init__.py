@@ -1,1 +1,1 @@
-"""The state folder: its layout, its keys, the audit log, bases, the guard of roll-backs, and what devices report."""
+"""The state folder: its layout, its keys, the audit log, bases, and the guard of roll-backs."""

@@ -11,10 +11,10 @@ from online.learning.placing import place_models
 from online.learning.process import join_all, start_thread
 from online.learning.workers import WorkerHost
 from online.models import recipe
+from online.plugins.devices.device_reports import DeviceReporter, collect_reports
 from online.schemas.events import Event
 from online.settings import ModelSettings, Placement, Settings
 from online.snapshots import Snapshots
-from online.state.device_reports import DeviceReporter, collect_reports
 from online.state.workspace import Workspace
 from tests.models.devices.fakes import GIB, FakeDevices
 from tests.support import until

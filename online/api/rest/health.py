@@ -1,8 +1,7 @@
 """Liveness, readiness and metrics."""
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from functools import partial
 
@@ -15,12 +14,11 @@ from online.api.responses import json_response
 from online.api.routes import Router
 from online.errors import Unavailable
 from online.schemas.access.callers import Caller
-from online.schemas.operating.devices import DeviceReport
 from online.serving.live import describe_set_aside
 from online.serving.model_runtime import ModelReadiness, ModelRuntime
+from online.serving.parts import ServicePart
 from online.serving.processes.journal_copier import measure_journal
 from online.serving.runtime import Runtime
-from online.state.device_reports import collect_reports
 from online.store.refusals import count_refusals
 
 router = Router()
@@ -93,28 +91,11 @@ async def get_metrics(runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Metrics in Prometheus' text format. Raises Forbidden for a caller that may not use all models."""
     check_all_models(caller)
     lags = await asyncio.to_thread(lambda: [*measure_lags(runtime)])
-    reports = await asyncio.to_thread(collect_reports, runtime.workspace.state)
-    count_fallbacks(runtime, reports)
-    count_sums(runtime, reports)
+    for part in runtime.parts.list(ServicePart):
+        await part.update_metrics()
     runtime.metrics.journal_bytes.set(measure_journal(runtime.workspace.journal))
     refused = dict([each async for each in count_refused(runtime)])
     return Response(runtime.metrics.text(lags, refused), media_type=CONTENT_TYPE_LATEST)
-
-
-def count_sums(runtime: Runtime, reports: Sequence[DeviceReport]) -> None:
-    """Set the metric of examples that the learner and each of its workers have summed, for each model."""
-    for each in (each for report in reports for each in report.summed):
-        runtime.metrics.summed_examples.labels(each.model, each.by).set(each.examples)
-
-
-def count_fallbacks(runtime: Runtime, reports: Sequence[DeviceReport]) -> None:
-    """Set the metric of fallbacks for lack of memory, for each model."""
-    counts = Counter[tuple[str, str]]({(role, name): 0 for role in ("learner", "server") for name in runtime.models})
-    for report in reports:
-        for each in report.fallbacks:
-            counts[each.role, each.model] += each.count
-    for labels, count in counts.items():
-        runtime.metrics.memory_fallbacks.labels(*labels).set(count)
 
 
 async def count_refused(runtime: Runtime) -> AsyncIterator[tuple[str, int]]:

@@ -6,7 +6,6 @@
 A worker answers one micro-batch at a time, so that as many workers as devices keep all of them busy.
 """
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,7 +14,6 @@ from online.models.devices.memory import MemoryShare, apply_share
 from online.models.devices.placement import find_devices, join_devices, split_devices
 from online.models.devices.probe import CPU, Devices
 from online.settings import ModelSettings, Settings
-from online.state.device_reports import REPORT_EVERY_S, DeviceReporter
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +38,3 @@ def place_model(model: ModelSettings, worker: int, devices: Devices) -> str:
     if spans_devices(model.kind, model.options):
         return join_devices(found)
     return found[worker % len(found)]
-
-
-async def keep_reporting(reporter: DeviceReporter) -> None:
-    """Write the report whenever it says something new, until cancelled."""
-    while True:
-        await asyncio.to_thread(reporter.write)
-        await asyncio.sleep(REPORT_EVERY_S)

@@ -9,9 +9,9 @@ from online.api.dependencies import RuntimeDep
 from online.api.responses import json_response
 from online.api.routes import Router
 from online.models.devices.probe import measure_cpu
-from online.schemas.operating.devices import DevicesAnswer
+from online.plugins.devices.device_reports import collect_reports, describe_device, summarize
+from online.plugins.devices.schemas import DevicesAnswer
 from online.serving.runtime import Runtime
-from online.state.device_reports import collect_reports, describe_device, summarize
 
 router = Router()
 

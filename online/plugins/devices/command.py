@@ -10,7 +10,7 @@ from online.cli.state import load_settings
 
 if TYPE_CHECKING:
     from online.models.devices.probe import Devices
-    from online.schemas.operating.devices import DevicesAnswer, DeviceState, MemoryFallback, ModelPlace
+    from online.plugins.devices.schemas import DevicesAnswer, DeviceState, MemoryFallback, ModelPlace
     from online.settings import Settings
 
 PLANNED = "planned"  # in place of a process, where none runs
@@ -36,7 +36,7 @@ def devices(
 
 def look_up(settings: "Settings", machine: "Devices") -> "DevicesAnswer":
     """Return what the machine has, and what a service with these settings has where. Raises SetupError."""
-    from online.state.device_reports import collect_reports, describe_device, summarize
+    from online.plugins.devices.device_reports import collect_reports, describe_device, summarize
 
     states = [describe_device(machine.measure(name)) for name in machine.list_names()]
     reports = collect_reports(settings.state)
@@ -47,7 +47,7 @@ def look_up(settings: "Settings", machine: "Devices") -> "DevicesAnswer":
 def plan(settings: "Settings", machine: "Devices") -> "Iterator[ModelPlace]":
     """Yield where the models of these settings would learn and answer. Raises SetupError."""
     from online.learning.placing import place_model as place_learner
-    from online.schemas.operating.devices import ModelPlace
+    from online.plugins.devices.schemas import ModelPlace
     from online.serving.devices.placing import place_model as place_worker
 
     for model in settings.models:

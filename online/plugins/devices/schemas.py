@@ -1,12 +1,9 @@
 """The devices of a service: their memory, and which models learn and answer on which of them."""
 
-from typing import Literal
-
 from pydantic import Field
 
+from online.models.devices.observer import Role
 from online.schemas.fields import Wire
-
-Role = Literal["learner", "server"]
 
 
 class DeviceState(Wire):

@@ -7,7 +7,7 @@ import pytest
 
 from online.models.devices.fallback import Fallback
 from online.models.devices.probe import DeviceFigures
-from online.state.device_reports import DeviceReporter, collect_reports, describe_device, summarize
+from online.plugins.devices.device_reports import DeviceReporter, collect_reports, describe_device, summarize
 from tests.models.devices.fakes import GIB, FakeDevices
 
 FULL = Fallback("statistics", "cuda:0", "on the CPU", "full")

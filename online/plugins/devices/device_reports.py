@@ -23,24 +23,23 @@ from pydantic import ValidationError
 from online.io.atomic import replace_file
 from online.io.locks import is_locked, lock_file
 from online.models.devices.fallback import Fallback
+from online.models.devices.observer import DeviceObserver, Role
 from online.models.devices.placement import split_devices
 from online.models.devices.probe import CPU, DeviceFigures, Devices
-from online.schemas.operating.devices import (
+from online.plugins.devices.schemas import (
     DeviceReport,
     DevicesAnswer,
     DeviceState,
     MemoryFallback,
     ModelPlace,
-    Role,
     SummedExamples,
 )
 
 FOLDER = "devices"  # of the state folder
-REPORT_EVERY_S = 2.0
 MAX_FALLBACKS = 50
 
 
-class DeviceReporter:
+class DeviceReporter(DeviceObserver):
     """Keeps what one process has placed where, and writes it. Any thread may change it."""
 
     def __init__(

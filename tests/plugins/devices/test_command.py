@@ -4,10 +4,10 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from online.cli.operating.devices import describe, look_up
 from online.models.devices.fallback import Fallback
+from online.plugins.devices.command import describe, look_up
+from online.plugins.devices.device_reports import DeviceReporter
 from online.settings import ModelSettings, Placement, Settings
-from online.state.device_reports import DeviceReporter
 from tests.models.devices.fakes import GIB, FakeDevices
 from tests.support import run_online
 

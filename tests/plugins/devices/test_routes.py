@@ -1,6 +1,6 @@
 """Devices over REST: what a running service has where, for operators."""
 
-from online.state.device_reports import DeviceReporter
+from online.plugins.devices.device_reports import DeviceReporter
 from tests.conftest import Start
 from tests.models.devices.fakes import FakeDevices
 from tests.support import until

@@ -1,0 +1,1 @@
+"""Reports of the devices: which model learns and answers on which, and where memory ran out."""

@@ -1,1 +1,0 @@
-"""Schemas for operators: usage and devices."""
