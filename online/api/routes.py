@@ -11,7 +11,7 @@ Each operation is declared where it is written:
                                            --fast handlers---> FastPath (http/dispatch.py)
                                            --answered by rows> DirectPredictions (http/direct.py)
                                            --every worker----> Forwarder (http/forwarding.py)
-                                           --widget----------> WidgetAccess (middleware/widget_access.py)
+                                           --widget----------> WidgetAccess (middleware/browser_rules.py)
                                            --compressed------> Compression (web/compression.py)
                                            --bodies----------> the OpenAPI document (openapi.py)
 """

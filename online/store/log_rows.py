@@ -1,14 +1,11 @@
-"""Events joined with their predictions and feedback: for exports, curves and explanations."""
+"""Events joined with their predictions and feedback: for exports and curves."""
 
-import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Join, case, delete, func, insert, select
 from sqlmodel import Field, SQLModel
 
-from online.schemas.events import Event
-from online.schemas.json_values import JSON
 from online.store.conversations.turns import TURNS
 from online.store.database.tables import table_of
 from online.store.events import EVENTS
@@ -63,15 +60,6 @@ class Outcome(NamedTuple):
     prediction_id: str | None
     choice: str | None
     learned_until: int | None
-
-
-class EventSummary(NamedTuple):
-    """The content of an event. said: correction, thumb or example. feedback_id, user: of its feedback."""
-
-    question: JSON
-    said: str
-    feedback_id: str | None
-    user: str | None
 
 
 def load_log_rows(connection: Connection, model: str, after: int, count: int) -> list[LogRow]:
@@ -162,21 +150,3 @@ def load_input(connection: Connection, model: str, offset: int) -> str | None:
     input = func.coalesce(PREDICTIONS.c.input, FEEDBACK.c.input)
     found: str | None = connection.scalar(select(input).select_from(joined).where(*at))
     return found
-
-
-def load_event_summaries(connection: Connection, model: str, offsets: Sequence[int]) -> dict[int, EventSummary]:
-    """Return offset -> the content of its event."""
-    joined = FEEDBACK.outerjoin(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
-    input = func.coalesce(PREDICTIONS.c.input, FEEDBACK.c.input).label("input")
-    query = select(FEEDBACK.c.offset, FEEDBACK.c.id, FEEDBACK.c.user, input).select_from(joined)
-    about = query.where(FEEDBACK.c.model == model, FEEDBACK.c.offset.in_(offsets))
-    feedback = {row.offset: (row.id, row.user, row.input) for row in connection.execute(about)}
-    events = select(EVENTS).where(EVENTS.c.model == model, EVENTS.c.offset.in_(offsets))
-    summaries = dict[int, EventSummary]()
-    for row in connection.execute(events).mappings():
-        event = Event.parse(row["body"], b"")
-        id, user, question = feedback.get(row["offset"], (None, None, None))
-        words = json.loads(question) if question is not None else event.text or None
-        kind = {"correction": "correction", "reward": "thumb"}.get(event.kind, "example")
-        summaries[row["offset"]] = EventSummary(words, kind, id, user)
-    return summaries

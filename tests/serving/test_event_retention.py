@@ -28,7 +28,6 @@ from online.schemas.events import Event
 from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
 from online.store.callers.held_feedback import HeldFeedbackRow, add_held
-from online.store.log_rows import EventSummary, load_event_summaries
 from online.store.predictions import load_predictions
 from online.stream.redis import RedisStream
 from online.stream.relay import relay
@@ -152,14 +151,6 @@ def test_a_replay_says_from_which_offset_on_contents_exist(scene: ExpiryScene, t
     assert "contents exist from offset 16 on" in read_own_log(source, BadLines(0.0)).notes[0]
     write_model_report(scene.workspace, spec, tmp_path / "page.html", lambda step, done, total: None)
     assert "contents exist from offset 16 on" in (tmp_path / "page.html").read_text()
-
-
-def test_an_explanation_has_no_question_of_an_expired_event(scene: ExpiryScene) -> None:
-    teach(scene)
-    scene.expire()
-    found = scene.workspace.store.read(lambda connection: load_event_summaries(connection, "m", [1, 20]))
-    assert found[1] == EventSummary(None, "example", None, None)
-    assert found[20].question == "words of e19"
 
 
 def erase(scene: ExpiryScene) -> dict[str, Any]:

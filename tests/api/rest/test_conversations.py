@@ -1,4 +1,4 @@
-"""Conversations are stored for their user only; a reply can be explained."""
+"""Conversations are stored for their user only."""
 
 import sqlite3
 import uuid
@@ -162,41 +162,6 @@ def test_where_a_reply_is_excluded_nothing_is_drawn(start: Start) -> None:
     given = predict(service, "chat", ["What about the building?"] * 20, exclude=[best])["predictions"]
     assert all(each["propensity"] == 1 for each in given)
     assert {each["reply"] and each["reply"]["id"] for each in given} <= {second, None}
-
-
-# explanations
-
-
-def test_a_reply_is_explained_by_the_parts_of_its_score_and_the_nearest_feedback(person: Person) -> None:
-    prediction_id = predict(person.service, "chat", ["When do you open?"])["prediction_ids"][0]
-    explanation = person.service.http.get(f"/v1/models/chat/predictions/{prediction_id}/why").json()
-    best, *others = explanation["grounds"]
-    assert best["id"] == "hours" and best["text"] == "We open at nine." and len(others) == 4
-    for each in explanation["grounds"]:
-        assert each["score"] == pytest.approx(each["sums"] + each["evidence"] + each["standing"])
-        assert each["score"] <= best["score"]
-    nearest = explanation["witnesses"][0]
-    assert nearest["question"] == "When do you open?" and nearest["reply"]["id"] == "hours"
-    assert nearest["likeness"] == pytest.approx(1, abs=0.01) and nearest["said"] == "example" and nearest["reward"] == 1
-
-
-def test_a_taught_reply_is_explained_by_its_correction(person: Person) -> None:
-    question = f"What is behind door {uuid.uuid4().hex[:6]}?"
-    prediction_id = predict(person.service, "chat", [question])["prediction_ids"][0]
-    receipt = give(person.service, "chat", prediction_id=prediction_id, correction="A staircase.")
-    person.service.wait_learned("chat", receipt["offset"])
-    explanation = person.service.http.get(f"/v1/models/chat/predictions/{prediction_id}/why").json()
-    nearest = explanation["witnesses"][0]
-    assert (nearest["question"], nearest["said"]) == (question, "correction")
-    assert nearest["feedback_id"] == receipt["id"] and explanation["settled"] == nearest["reply"]["id"]
-    person.service.http.delete(f"/v1/models/chat/feedback/{receipt['id']}")
-
-
-def test_only_predictions_of_a_ranker_are_explained(person: Person) -> None:
-    missing = person.service.http.get("/v1/models/chat/predictions/nothing/why")
-    assert missing.status_code == 404 and "no prediction 'nothing'" in missing.json()["error"]
-    other = person.service.http.get("/v1/models/vec/predictions/nothing/why")
-    assert other.status_code == 400 and "only a ranker" in other.json()["error"]
 
 
 # follow-ups

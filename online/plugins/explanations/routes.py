@@ -13,10 +13,10 @@ from online.errors import NotFound
 from online.models.ranker.exemplars import Neighbor, ScoreBreakdown
 from online.models.ranker.ranker import Ranker
 from online.models.wrappers import find_answering
+from online.plugins.explanations.event_summaries import EventSummary, load_event_summaries
+from online.plugins.explanations.schemas import Explanation
 from online.schemas.access.callers import Caller
-from online.schemas.explanations import Explanation
 from online.schemas.json_values import JSONObject
-from online.store.log_rows import EventSummary, load_event_summaries
 
 MAX_SHOWN = 5  # replies and neighbors
 EXAMPLE = EventSummary(None, "example", None, None)  # of the repertoire, which is no feedback
