@@ -23,12 +23,12 @@ from benchmarks.report import command, create_parser, print_json, say, table, ve
 from online.learning.training_state import build_example
 from online.models import Model, create
 from online.models.encoders import minilm
-from online.models.encoders.adapter import FrozenLayers, TuningOptions, create_generator, to_tensors
 from online.models.encoders.text import quantise
 from online.models.options import defaults
 from online.models.ranker.ranker import OPTIONS
 from online.models.statistics.exact import ExactStatistics
 from online.models.statistics.slda import solve_slda
+from online.plugins.encoder_tuning.adapter import FrozenLayers, TuningOptions, create_generator, to_tensors
 from online.plugins.encoder_tuning.text_events import TextEvent
 from online.plugins.encoder_tuning.tuning import EncoderTuning
 from online.schemas.events import Event

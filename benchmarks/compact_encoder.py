@@ -26,8 +26,8 @@ from benchmarks.report import command, create_parser, print_json, progress, tabl
 from online.io.cache import cache_folder
 from online.models import Model, create
 from online.models.encoders import minilm
-from online.models.encoders.compact import compact_file
 from online.models.encoders.text import quantise
+from online.plugins.export.compact import compact_file
 
 Vectors = NDArray[np.float32]
 

@@ -25,7 +25,7 @@ from sklearn.datasets import load_digits
 from benchmarks.clinc150 import examples_of, shuffled, split
 from benchmarks.report import command, create_parser, print_json, table
 from online.models import Example, Model, create
-from online.models.exchange.deltas import apply_delta, write_delta
+from online.plugins.export.file_deltas import apply_delta, write_delta
 from online.plugins.export.learner_file import LearnerFacts, write_learner_file
 
 COUNTS = (1, 10, 100, 1_000)  # examples between two versions

@@ -27,10 +27,10 @@ from online.io.cache import cache_folder
 from online.models import Example, create
 from online.models.contract import Model
 from online.models.encoders import minilm
-from online.models.encoders.compact import compact_file
 from online.models.encoders.hashed import hash_text
 from online.models.encoders.text import quantise
 from online.models.ranker.exemplars import normalise_rows, stack_features
+from online.plugins.export.compact import compact_file
 
 DATA = Path(__file__).parents[1] / "data"
 SEEN, UNSEEN = (

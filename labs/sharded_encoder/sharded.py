@@ -18,8 +18,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, OffloadPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
-from online.models.encoders.adapter import Weights, apply_layer, embed_tokens, mean_pool
 from online.models.encoders.minilm import LAYERS
+from online.plugins.encoder_tuning.adapter import Weights, apply_layer, embed_tokens, mean_pool
 
 DOT = "/"  # in a parameter's name, where the weights' names have a dot
 

@@ -221,7 +221,7 @@ class Operations:
         timeout_s: float = EXPORT_S,
     ) -> Operation[ExportedFile]:
         """Return what turns the exported file of the version `since` into that of another, with
-        `online.models.exchange.deltas.apply_delta`. format: learner or safetensors.
+        `online.plugins.export.file_deltas.apply_delta`. format: learner or safetensors.
         """
         query = {"from": str(since), "format": format}
         return (yield from self._load(version_path(version, "/delta"), query, timeout_s))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from online.models.contract import Model
-from online.models.unseen import unwrap
+from online.models.retirement import unwrap
 
 OURS = f"{Path(__file__).parents[1]}/"
 MOST_FRAMES = 6

@@ -155,3 +155,8 @@ def split_changes(examples: Sequence[Example]) -> tuple[list[Example], list[Exam
     """Return the examples that retire or restore a class, and all others."""
     changes = [example for example in examples if example.kind in ("retire", "restore")]
     return changes, [example for example in examples if example.kind not in ("retire", "restore")]
+
+
+def unwrap(model: Model) -> Model:
+    """Return the model inside the wrapper of retired classes."""
+    return model.model if isinstance(model, RetirableModel) else model

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from online.models.contract import Model
-from online.models.retirement import RetirableModel
+from online.models.retirement import unwrap
 
 
 def count_outside(model: Model, inputs: Sequence[bytes]) -> int:
@@ -21,8 +21,3 @@ def count_targets_outside(model: Model, labels: Sequence[str]) -> int:
     """Return how many of these numbers to predict are cut off. 0 for a kind that cuts none off."""
     count: Any = getattr(unwrap(model), "count_targets_outside", None)
     return 0 if count is None else int(count(labels))
-
-
-def unwrap(model: Model) -> Model:
-    """Return the model inside the wrapper of retired classes."""
-    return model.model if isinstance(model, RetirableModel) else model

@@ -6,11 +6,11 @@ replay that answers before every event has them updated, at O(D^2) instead of O(
 """
 
 from online.models.contract import Model
-from online.models.retirement import RetirableModel
+from online.models.retirement import unwrap
 
 
 def answer_by_updates(model: Model) -> None:
     """Let a model answer from updated solutions, if it has any; not those that it contains."""
-    own = model.model if isinstance(model, RetirableModel) else model
+    own = unwrap(model)
     if hasattr(own, "answers_by_updates"):
         own.answers_by_updates = True

@@ -11,7 +11,7 @@ import pytest
 
 from online.models import Example
 from online.models.classifier import Classifier
-from online.models.exchange.deltas import write_delta
+from online.plugins.export.file_deltas import write_delta
 from online.plugins.export.learner_file import LearnerFacts, read_learner_file, write_learner_file
 
 VECTORS = {"input": "vector", "size": 6, "scale": 4.0}

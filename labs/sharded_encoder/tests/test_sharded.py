@@ -8,7 +8,7 @@ from torch import Tensor
 from benchmarks.ranks import run_ranks
 from labs.sharded_encoder.sharded import EncoderModule, gather_weights, shard_encoder
 from online.models.encoders import minilm
-from online.models.encoders.adapter import Weights, to_tensors
+from online.plugins.encoder_tuning.adapter import Weights, to_tensors
 from online.plugins.towers.parallel.fsdp import create_mesh
 from online.plugins.towers.parallel.split_stack import local_part
 

@@ -1,1 +1,1 @@
-"""Files that a service and other devices exchange: integer sums, and deltas between two files."""
+"""Files of integer sums, which a service and other devices exchange."""

@@ -11,7 +11,7 @@ from typing import cast
 
 from online.models.contract import Model, Options, SummingModel
 from online.models.kinds import spec_of
-from online.models.retirement import RetirableModel
+from online.models.retirement import unwrap
 from online.models.wrappers import find_wrapper
 
 
@@ -22,5 +22,4 @@ def has_partial_sums(kind: str, options: Options) -> bool:
 
 def as_summing(model: Model) -> SummingModel:
     """Return the part of a model that sums examples. The kind of the model must have partial sums."""
-    own = model.model if isinstance(model, RetirableModel) else model
-    return cast(SummingModel, own)
+    return cast(SummingModel, unwrap(model))

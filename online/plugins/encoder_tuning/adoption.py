@@ -33,8 +33,8 @@ from online.learning.process import create_learner
 from online.learning.training_state import TrainingState
 from online.models import can_tune_encoder, encoder_options, recipe, spec_of
 from online.models.encoders import minilm
-from online.models.encoders.adapter import TuningOptions
 from online.models.encoders.text import TextEncoder, with_encoder
+from online.plugins.encoder_tuning.adapter import TuningOptions
 from online.plugins.encoder_tuning.reencoding import Reencoding
 from online.plugins.encoder_tuning.text_events import (
     BEFORE_LOG,

@@ -24,8 +24,8 @@ from online.io.progress import Progress
 from online.learning.training_state import TrainingState
 from online.models import Options
 from online.models.encoders import minilm
-from online.models.encoders.adapter import FrozenLayers, TuningExample, TuningOptions, to_tensors, tune_layers
 from online.models.encoders.text import quantise
+from online.plugins.encoder_tuning.adapter import FrozenLayers, TuningExample, TuningOptions, to_tensors, tune_layers
 from online.plugins.encoder_tuning.text_events import TextEvent
 from online.schemas.events import is_positive
 from online.store.database.values import fold_text

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from online.models.contract import Model, Options
 from online.models.kinds import find_kind
 from online.models.registry import check_untrusted_options, create
-from online.models.retirement import RetirableModel
+from online.models.retirement import unwrap
 
 RESERVED = ("kind", "device")  # of a member's table; all else are options of its kind
 
@@ -31,7 +31,7 @@ def create_member(who: str, own: Options, shared: Options, device: str) -> Model
     if "text_features" in options:
         raise ValueError(f"{who} cannot set option 'text_features': members read what their ensemble reads")
     model = create(kind, given | options, device)
-    return model.model if isinstance(model, RetirableModel) else model
+    return unwrap(model)
 
 
 def check_untrusted_member(own: object) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 import zstandard
 
 from online.errors import NotFound, TooLarge
-from online.models.exchange.deltas import FORMAT, TensorFile, TooMuchChanged, compare_files
+from online.plugins.export.file_deltas import FORMAT, TensorFile, TooMuchChanged, compare_files
 from online.plugins.export.files import KeptExport
 from online.plugins.export.learner_files import LearnerFile
 from online.serving.turns import Turns

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from online.io.cache import cache_folder
-from online.models.encoders.compact import compact_file, find_compact_file
+from online.plugins.export.compact import compact_file, find_compact_file
 from online.serving.turns import Turns
 from online.state.workspace import Workspace
 

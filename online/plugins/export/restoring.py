@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from online.errors import Conflict
 from online.models import Model, Options, create
-from online.models.retirement import RetirableModel
+from online.models.retirement import unwrap
 from online.plugins.export.exporter import RestoredVersion, list_labelled
 from online.plugins.export.golden import ServedModel
 from online.plugins.export.manifest import ExportSubject
@@ -53,4 +53,4 @@ def find_held_out(loader: VersionLoader, manifest: Manifest, options: Options) -
 
 def as_inner(model: Model) -> Model:
     """Return the model inside the wrapper of retired classes."""
-    return model.model if isinstance(model, RetirableModel) else model
+    return unwrap(model)

@@ -1,10 +1,10 @@
 """Towers that several processes learn together, whatever wraps them."""
 
-from typing import Any, cast
+from typing import cast
 
 from online.models.contract import Model, Options
 from online.models.kinds import spec_of
-from online.models.retirement import RetirableModel
+from online.models.retirement import unwrap
 from online.models.wrappers import find_wrapper
 from online.plugins.towers.tower import Tower
 
@@ -16,5 +16,4 @@ def learns_in_parts(kind: str, options: Options) -> bool:
 
 def as_tower(model: Model) -> Tower:
     """Return the tower that a model is or wraps. Its kind must have parts."""
-    own: Any = model.model if isinstance(model, RetirableModel) else model
-    return cast(Tower, own)
+    return cast(Tower, unwrap(model))

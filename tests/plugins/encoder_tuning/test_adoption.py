@@ -21,8 +21,8 @@ from online.io.cache import cache_folder
 from online.learning.training_state import TrainingState
 from online.models import create, recipe
 from online.models.encoders import minilm
-from online.models.encoders.adapter import TuningOptions
 from online.models.encoders.text import TextEncoder
+from online.plugins.encoder_tuning.adapter import TuningOptions
 from online.plugins.encoder_tuning.adoption import AdaptationRun, adopt, wait_for_version
 from online.plugins.encoder_tuning.text_events import read_text_events
 from online.plugins.encoder_tuning.tuning import MIN_JUDGED

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection
 
 from online.errors import SetupError
-from online.models.encoders.adapter import TuningExample, TuningOptions
+from online.plugins.encoder_tuning.adapter import TuningExample, TuningOptions
 from online.plugins.encoder_tuning.adoption import replace_features
 from online.plugins.encoder_tuning.text_events import TextEvent, read_events_in_force, read_text_events
 from online.plugins.encoder_tuning.tuning import FOLDS, EncoderComparison, EncoderTuning, assign_fold, build_lessons

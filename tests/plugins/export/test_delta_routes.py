@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from online.client import ClientError
-from online.models.exchange.deltas import apply_delta
+from online.plugins.export.file_deltas import apply_delta
 from online.plugins.export.learner_file import read_learner_file
 from tests.conftest import Start, config
 from tests.plugins.export.test_learner_file_routes import ADMIN, EXPORT, VEC, find_durable, key_of, teach

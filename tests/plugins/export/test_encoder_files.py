@@ -8,7 +8,7 @@ import pytest
 
 from online.io.cache import cache_folder
 from online.models.encoders import minilm
-from online.models.encoders.compact import compact_epoch
+from online.plugins.export.compact import compact_epoch
 from online.plugins.export.encoder_files import EncoderFiles
 from online.settings import Settings
 from online.state.workspace import Workspace

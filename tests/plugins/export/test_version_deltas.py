@@ -9,10 +9,10 @@ import pytest
 from safetensors.numpy import save
 
 from online.errors import NotFound, TooLarge
-from online.models.exchange.deltas import TensorFile, apply_delta, hash_file
 from online.plugins.export import deltas
 from online.plugins.export.deltas import MAX_FILE_BYTES, VersionDeltas, VersionFile, tag_delta
 from online.plugins.export.exporter import build_graph, describe_export, read_encoder, unwrap
+from online.plugins.export.file_deltas import TensorFile, apply_delta, hash_file
 from online.plugins.export.files import KeptExport
 from online.plugins.export.graph import ExportGraphBuilder
 from online.plugins.export.learner_files import LearnerFile

@@ -21,10 +21,10 @@ import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from online.models.contract import AnyArray
-from online.models.encoders.compact import LARGEST
-from online.models.encoders.compact import quantise as quantise_matrix
 from online.models.statistics.weight_bits import LARGEST_WEIGHT, LEAST_WEIGHTS
 from online.plugins.export.answers import AnswerGraph
+from online.plugins.export.compact import LARGEST
+from online.plugins.export.compact import quantise as quantise_matrix
 from online.plugins.export.formats import onnx_file
 from online.plugins.export.manifest import ExportDescription
 

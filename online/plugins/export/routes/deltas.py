@@ -1,4 +1,4 @@
-"""Deltas between two versions, for devices that have one of them (`online.models.exchange.deltas`)."""
+"""Deltas between two versions, for devices that have one of them (`online.plugins.export.file_deltas`)."""
 
 import asyncio
 from typing import Annotated, Literal

@@ -1,7 +1,7 @@
 """The text encoder of a model, for browsers and phones that encode texts themselves.
 
 GET .../encoder               its manifest: epoch, scale, and two files with their sizes
-GET .../encoder/model.onnx    the network with its weights in int8, 23 MB (`online.models.encoders.compact`)
+GET .../encoder/model.onnx    the network with its weights in int8, 23 MB (`online.plugins.export.compact`)
 GET .../encoder/vocab.txt     the tokens that it reads
 """
 
@@ -19,9 +19,9 @@ from online.api.routes import Router
 from online.errors import BadInput, NotFound
 from online.models import encoder_options
 from online.models.encoders import minilm
-from online.models.encoders.compact import compact_epoch
 from online.models.encoders.text import TEXT_SCALE
 from online.models.kinds import HASHED
+from online.plugins.export.compact import compact_epoch
 from online.plugins.export.model_exports import exports_of
 from online.plugins.export.routes.sending import CACHE_CONTROL, WAITING, describe_file, send_file
 from online.schemas.models import EncoderFile, EncoderManifest

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from online.models.encoders import minilm
-from online.models.encoders.adapter import (
+from online.models.encoders.text import TEXT_SCALE, TEXT_WIDTH, TextEncoder, quantise
+from online.plugins.encoder_tuning.adapter import (
     FrozenLayers,
     TuningExample,
     TuningOptions,
@@ -18,7 +19,6 @@ from online.models.encoders.adapter import (
     to_tensors,
     tune_layers,
 )
-from online.models.encoders.text import TEXT_SCALE, TEXT_WIDTH, TextEncoder, quantise
 
 BOOKS, ROOMS = "books", "rooms"
 LESSONS = [

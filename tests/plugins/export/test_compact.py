@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from online.io.cache import cache_folder
 from online.models.encoders import minilm
-from online.models.encoders.compact import compact_epoch, compact_file, find_compact_file, quantise, remove_older
+from online.plugins.export.compact import compact_epoch, compact_file, find_compact_file, quantise, remove_older
 
 TEXTS = ("When do you open?", "I lost my card and need a new one", "¿Dónde está la estación?", "a " * 200, "👍")
 

@@ -9,9 +9,9 @@ import zstandard
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
-from online.models.exchange.deltas import apply_delta, read_delta_header, write_delta
 from online.models.exchange.sums_file import write_sums
 from online.models.statistics.exact import ExactStatistics
+from online.plugins.export.file_deltas import apply_delta, read_delta_header, write_delta
 
 WIDTH = 64
 
