@@ -169,9 +169,6 @@ class Metrics:
         )
         self.wait_seconds = self._seconds("online_wait_seconds", "Time an instance waits for a micro-batch")
         self.compute_seconds = self._seconds("online_compute_seconds", "Time the model computes a micro-batch")
-        self.shadows_dropped = self.counter(
-            "online_shadows_dropped_total", "Requests not copied to the shadow version because it was busy", "model"
-        )
         self.freshness_seconds = self._seconds(
             "online_freshness_seconds", "Time from feedback acknowledged to the first live version that has learned it"
         )

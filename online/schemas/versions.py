@@ -1,4 +1,4 @@
-"""Versions of a model: labels, rollback, freezing, shadow and quarantine."""
+"""Versions of a model: labels, rollback, freezing and quarantine."""
 
 from typing import Literal
 
@@ -64,16 +64,6 @@ class VersionsAnswer(Wire):
     frozen: FreezeState | None = Field(
         description="Since when learning is frozen, and why; null where the model learns."
     )
-
-
-class ShadowAnswer(Wire):
-    """The version with the label `shadow`, compared with what was answered."""
-
-    version: str | None = Field(description="Null: no version has the label.")
-    answered: int
-    judged: int = Field(description="Those with feedback that says what was right.")
-    shadow_right: int
-    live_right: int
 
 
 class RollbackRequest(NativeRequest):

@@ -206,6 +206,12 @@ class ModelRuntime:
             "set_aside": None if self.live.set_aside is None else describe_set_aside(self.live.set_aside),
         }
 
+    def add_part(self, part: ModelPart) -> None:
+        """Add a part, which observes the answers if it can."""
+        self.parts.add(part)
+        if type(part).observe is not ModelPart.observe:
+            self.predictor.observers.append(part.observe)
+
     def forget_log(self) -> None:
         """Drop what is in memory about a log that is no longer there."""
         self.feedback.acknowledged.clear()
@@ -222,11 +228,8 @@ class ModelRuntime:
         yield self.live.watch()
         yield ArrivalNotifier(self.spec.name, self.stream.wakeup, self.stream.head, self.feed).run()
         yield self.standstill.run()
-        yield self.predictor.shadow.run()
         for part in self.parts.list(ModelPart):
             yield from part.background(is_primary)
-        if self.predictor.monitor is not None:
-            yield self.predictor.monitor.run()
         if is_primary:
             yield self.outcomes.run()
             if self.relay is not None:

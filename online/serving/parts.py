@@ -4,11 +4,13 @@ build: Plugin.service_part(runtime), Plugin.model_part(model, runtime)
 start: background() of each    log replaced: forget_log()    stop: close()
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from sqlalchemy import Connection
+
+from online.models import Encoder
 
 Work = Coroutine[object, object, None]
 
@@ -22,6 +24,19 @@ class PruningRun(NamedTuple):
     at: datetime
     before: str | None
     write: Callable[[Callable[[Connection], int]], Awaitable[int]]
+
+
+class AnsweredRequest(NamedTuple):
+    """The instances of one request, after they were answered.
+
+    ids: under which the answers were recorded; none if they were not. inputs: the encoded instances. keys: from which the
+    answering policy drew; None where it did not draw.
+    """
+
+    ids: Sequence[str]
+    inputs: Sequence[bytes]
+    encoder: Encoder
+    keys: Sequence[int | None]
 
 
 class ServicePart:
@@ -48,6 +63,9 @@ class ServicePart:
 
 class ModelPart(ServicePart):
     """The part of a served model that a plugin contributes."""
+
+    def observe(self, request: AnsweredRequest) -> None:
+        """See a request that was answered. Called for each, before the caller has the answer: it must not block or raise."""
 
     async def find_open_questions(self) -> Mapping[str, str]:
         """Return question, folded -> the id of the group of the inbox in which it waits for a curator."""

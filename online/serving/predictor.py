@@ -26,8 +26,7 @@ from online.serving.batcher import (
     Limits,
     PendingRequest,
 )
-from online.serving.monitoring.live_monitor import LiveMonitor
-from online.serving.monitoring.shadow import AnsweredRequest, Shadow
+from online.serving.parts import AnsweredRequest
 from online.serving.prediction_rows import PredictionRecorder, apply_rules, prepare_rows
 from online.serving.rates import RateLimits
 from online.serving.transactions import Transactions
@@ -65,17 +64,15 @@ class Predictor:
         journal: JournalWriter,
         metrics: Metrics,
         clock: Callable[[], float],
-        shadow: Shadow,
-        monitor: LiveMonitor | None,
         rates: RateLimits,
     ) -> None:
-        """clock: monotonic seconds. shadow, monitor: receive each request after its answer.
+        """clock: monotonic seconds.
 
-        `seconds` is where each protocol records how long a request took.
+        `observers` are called with each request after its answer. `seconds` is where each protocol records how long a request took.
         """
         self.settings, self.transactions = settings, transactions
         self.spec, self.name, self.live = transactions.spec, transactions.name, transactions.live
-        self.shadow, self.monitor, self.rates = shadow, monitor, rates
+        self.rates, self.observers = rates, list[Callable[[AnsweredRequest], None]]()
         self.explores = spec_of(self.spec.kind).explores
         self.exploration = ExplorationShares(explore_user_share(self.spec.options), clock)
         self.reads_follow_ups = bool(encoder_options(self.spec.kind, self.spec.options)["language"])
@@ -171,12 +168,10 @@ class Predictor:
     def observe(
         self, inputs: Sequence[bytes], encoder: Encoder, keys: Sequence[int | None], ids: Sequence[str]
     ) -> None:
-        """Pass what was answered on to the warm-up of the next version, the monitor and the shadow."""
+        """Pass what was answered on to the warm-up of the next version and to the observers."""
         self.live.warm_up.append(inputs[0])
-        if self.monitor is not None:
-            self.monitor.record_questions(inputs, encoder)
-        if ids:
-            self.shadow.offer(AnsweredRequest(ids, inputs, encoder, keys))
+        for observe in self.observers:
+            observe(AnsweredRequest(ids, inputs, encoder, keys))
 
     async def _wait_until_learned(self, offset: int, timeout_s: float, pinned: ServedVersion | None) -> None:
         """Wait until an offset is learned. Raises NotLearnedYet; at once for a pinned version, which never learns more."""

@@ -28,20 +28,18 @@ from online.schemas.versions import (
     QuarantinesAnswer,
     RollbackAnswer,
     RollbackRequest,
-    ShadowAnswer,
     VersionLabel,
     VersionsAnswer,
 )
 from online.serving.live import LiveModel
 from online.serving.model_runtime import ModelRuntime
-from online.snapshots.labels import SHADOW, LabelTarget
+from online.snapshots.labels import LabelTarget
 from online.snapshots.manifest import describe_version
 from online.snapshots.roll_back import Freeze
 from online.store import now, quarantine
 from online.store.drift_alarms import DriftAlarmRow, load_loss_alarms
 from online.store.feedback import load_first_time
 from online.store.rejected_snapshots import RejectedSnapshotRow, load_rejections
-from online.store.shadow_answers import Comparison, compare_with_live
 
 router = Router()
 
@@ -130,17 +128,6 @@ async def delete_label(request: Request, model: ModelDep, label: str) -> Respons
     await follow(model.live.refresh_others(), "the labels are read")
     await record_action(request, "delete_version_label", model.spec.name, label=label)
     return Response(status_code=204)
-
-
-@router.get("/v1/models/{model}/shadow", "operate", response_model=ShadowAnswer)
-async def compare_shadow(model: ModelDep) -> Response:
-    """How often the version with the label `shadow` would have been right, compared with what was answered."""
-    target = model.live.labels.get(SHADOW)
-    if target is None:
-        return json_response({"version": None, **asdict(Comparison(0, 0, 0, 0))}, headers=live_headers(model))
-    name, version = model.spec.name, target.version
-    comparison = await model.read(lambda connection: compare_with_live(connection, name, version))
-    return json_response({"version": str(version), **asdict(comparison)}, headers=live_headers(model))
 
 
 @router.post("/v1/models/{model}:freeze", "operate", response_model=FreezeState, body=FreezeRequest)

@@ -12,12 +12,15 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from online.models import Answer, Encoder, Model
 from online.serving.live import LiveModel
+from online.serving.parts import AnsweredRequest, ModelPart, Work
 from online.serving.versions import ServedVersion
+from online.settings import GuardMode
 from online.state.guard import Guard
+from online.store import Store
 from online.telemetry import OutageLog
 
 log = logging.getLogger("online.live_monitor")
@@ -30,22 +33,29 @@ MAX_NEW_ABSTENTIONS = 0.25  # of the questions
 MAX_SLOWDOWN, SLOWDOWN_TOLERANCE_S, TIMED_RUNS = 4, 0.01, 5
 
 
-class LiveMonitor:
+class LiveMonitor(ModelPart):
     """Watches the live version of one model."""
 
     def __init__(
         self, live: LiveModel, create_guard: Callable[[], Guard], show_trusted: Callable[[int], object]
     ) -> None:
-        """show_trusted: called with the number of each version that becomes the trusted one."""
+        """create_guard: called for each check, because the recipe changes with the encoder.
+
+        show_trusted: called with the number of each version that becomes the trusted one.
+        """
         self.live, self.create_guard, self.show_trusted = live, create_guard, show_trusted
         self.questions: deque[tuple[bytes, Encoder]] = deque(maxlen=MAX_QUESTIONS)
         self.trusted: ServedVersion | None = None
         self.compared_since = 0.0
         self._outage = OutageLog(log, "monitoring failed", model=live.snapshots.model)
 
-    def record_questions(self, inputs: Sequence[bytes], encoder: Encoder) -> None:
+    def observe(self, request: AnsweredRequest) -> None:
         """Keep questions of callers, for the comparison of versions."""
-        self.questions.extend((features, encoder) for features in inputs)
+        self.questions.extend((features, request.encoder) for features in request.inputs)
+
+    def background(self, is_primary: bool) -> Iterable[Work]:
+        """Return the checks, which each worker makes of what it has answered."""
+        return (self.run(),)
 
     async def run(self) -> None:
         """Check until cancelled."""
@@ -91,6 +101,13 @@ class LiveMonitor:
     def _trust(self, served: ServedVersion) -> None:
         self.trusted, self.compared_since = served, time.monotonic()
         self.show_trusted(served.version)
+
+
+def create_live_monitor(
+    live: LiveModel, store: Store, mode: GuardMode, show_trusted: Callable[[int], object]
+) -> LiveMonitor:
+    """Return the monitor of a model. mode: whose feedback the guard may quarantine."""
+    return LiveMonitor(live, lambda: Guard(live.snapshots, store, live.encoder_config.recipe, mode), show_trusted)
 
 
 def is_comparable(trusted: ServedVersion, live: ServedVersion) -> bool:

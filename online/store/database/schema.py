@@ -44,7 +44,6 @@ from online.store.refusals import REFUSALS
 from online.store.rejected_snapshots import REJECTED_SNAPSHOTS
 from online.store.repertoire.examples import EXAMPLES
 from online.store.repertoire.replies import REPLIES
-from online.store.shadow_answers import SHADOW_ANSWERS
 from online.store.usage.tables import USAGE_TABLES
 
 if TYPE_CHECKING:
@@ -69,7 +68,6 @@ CORE_TABLES = [
     EXTERNAL_FEEDBACK,
     QUARANTINES,
     REJECTED_SNAPSHOTS,
-    SHADOW_ANSWERS,
     API_KEYS,
     QUOTAS,
     HELD,

@@ -15,7 +15,7 @@ from online.store.database.engine import create_engine_for, is_sqlite
 from online.store.database.store import Store
 
 WAIT_S = 0.05  # the longest that writers wait while a reader still uses the beginning of the log
-TABLES = ("prediction", "feedback", "event", "conversation", "turn", "outside_message", "shadow", "refusal", "drift")
+TABLES = ("prediction", "feedback", "event", "conversation", "turn", "outside_message", "refusal", "drift")
 
 
 def scrub(store: Store) -> dict[str, object] | None:

@@ -26,7 +26,6 @@ from online.store.external_messages import delete_messages
 from online.store.feedback import FEEDBACK
 from online.store.predictions import PREDICTIONS
 from online.store.refusals import REFUSALS
-from online.store.shadow_answers import SHADOW_ANSWERS
 from online.store.usage.ratings import count_until, forget_ratings
 
 NO_TITLE = "…"  # of a conversation whose first question is gone
@@ -170,7 +169,7 @@ def delete_predictions(connection: Connection, model: str, ids: Sequence[str]) -
     conversations = set(connection.scalars(select(TURNS.c.conversation).where(*turns).distinct())) - {None}
     forget_ratings(connection, model, ids)
     delete_turns(connection, ids)
-    connection.execute(delete(SHADOW_ANSWERS).where(SHADOW_ANSWERS.c.prediction_id.in_(ids)))
+    collect("forget_records", connection, model, ids)
     delete_messages(connection, ids)
     connection.execute(update(FEEDBACK).where(FEEDBACK.c.prediction_id.in_(ids)).values(prediction_id=None))
     connection.execute(delete(PREDICTIONS).where(PREDICTIONS.c.id.in_(ids)))

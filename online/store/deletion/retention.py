@@ -21,7 +21,6 @@ from online.store.database.meta import META, save_value
 from online.store.external_messages import MESSAGES
 from online.store.feedback import FEEDBACK
 from online.store.predictions import PREDICTIONS
-from online.store.shadow_answers import SHADOW_ANSWERS
 
 IdKind = Literal["plain", "prefixed"]
 ID_KINDS: tuple[IdKind, ...] = ("plain", "prefixed")
@@ -93,8 +92,7 @@ def prune_predictions(connection: Connection, kind: IdKind, before: str, count: 
     rated = set(connection.scalars(select(FEEDBACK.c.prediction_id).where(FEEDBACK.c.prediction_id.in_(ids))))
     unrated = [id for id in ids if id not in rated]
     delete_turns(connection, unrated)
-    for table in (SHADOW_ANSWERS, MESSAGES):
-        connection.execute(delete(table).where(table.c.prediction_id.in_(unrated)))
+    connection.execute(delete(MESSAGES).where(MESSAGES.c.prediction_id.in_(unrated)))
     for model in {row.model for row in old}:
         of_model = [row.id for row in old if row.model == model and row.id not in rated]
         collect("forget_records", connection, model, of_model)

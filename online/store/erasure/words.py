@@ -2,7 +2,7 @@
 
 feedback of the user, feedback about their questions   --> blanked; the log's part: see `log`
 their predictions                                      --> no words, no features, no answer
-conversations, messages of other pages, shadow answers --> deleted
+conversations, messages of other pages --> deleted
 """
 
 import json
@@ -18,7 +18,6 @@ from online.store.database.values import ERASED, NO_TEXT
 from online.store.external_messages import delete_messages
 from online.store.feedback import FEEDBACK
 from online.store.predictions import PREDICTIONS
-from online.store.shadow_answers import SHADOW_ANSWERS
 
 NOTHING = {"user": None, "input": NO_TEXT, "features": b"", "choice": None, "candidates": "[]"}  # of a prediction
 
@@ -83,7 +82,6 @@ def blank_predictions(connection: Connection, model: str, ids: Sequence[str]) ->
     """Blank predictions of the user and what belongs to them. Their rows stay: a caller may still hold their ids."""
     delete_messages(connection, ids)
     collect("forget_records", connection, model, ids)
-    connection.execute(delete(SHADOW_ANSWERS).where(SHADOW_ANSWERS.c.prediction_id.in_(ids)))
     turns = (TURNS.c.model == model, TURNS.c.prediction_id.in_(ids))
     connection.execute(update(TURNS).where(*turns).values(conversation=None, parent=None, exclude="[]"))
     connection.execute(update(PREDICTIONS).where(PREDICTIONS.c.id.in_(ids)).values(**NOTHING))

@@ -13,6 +13,7 @@ from online.models import Answer, Candidate, Example, Model, create
 from online.models.encoders.rows import VectorEncoder
 from online.serving.live import LiveModel
 from online.serving.monitoring.live_monitor import LiveMonitor, count_abstentions, find_regression
+from online.serving.parts import AnsweredRequest
 from online.serving.versions import ServedVersion
 from online.state.guard import Guard
 from tests.api.rest.test_versions import GUARDED, UP, post, predicted_class, teach
@@ -93,7 +94,7 @@ def test_a_rollback_that_fails_is_retried() -> None:
         )
         guard = SimpleNamespace(is_suspect=lambda since, until: True, act=roll_back)
         monitor = LiveMonitor(cast(LiveModel, live), lambda: cast(Guard, guard), lambda _: None)
-        monitor.record_questions(ROWS, encoder)
+        monitor.observe(AnsweredRequest([], ROWS, encoder, []))
         await monitor.check()
         live.current = versions[1]
         running = asyncio.create_task(monitor.run())

@@ -196,14 +196,6 @@ def upgrade() -> None:
         *columns(TEXT, "reason", "created_at"),
     )
     op.create_table(
-        "shadow",
-        *keys(TEXT, "prediction_id"),
-        *columns(TEXT, "model"),
-        *columns(INTEGER, "version"),
-        *columns(TEXT, "choice", nullable=True),
-    )
-    op.create_index("ix_shadow_model", "shadow", ["model"])
-    op.create_table(
         "api_key",
         *keys(TEXT, "id"),
         *columns(TEXT, "name", "digest", "scopes"),

@@ -6,15 +6,14 @@ answered request -> bounded queue (dropped and counted when full) -> answers, in
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol
 
-from online.models import Encoder
+from online.plugins.shadow.tables import ShadowAnswerRow
 from online.serving.live import LiveModel
+from online.serving.parts import AnsweredRequest, ModelPart, Work
 from online.serving.versions import ServedVersion
 from online.snapshots.labels import SHADOW
-from online.store.shadow_answers import ShadowAnswerRow
 from online.telemetry import OutageLog
 
 log = logging.getLogger("online.shadow")
@@ -23,42 +22,39 @@ MAX_QUEUED = 1_000  # requests
 MAX_BATCH = 32  # requests that are answered together
 
 
-@dataclass(frozen=True, slots=True)
-class AnsweredRequest:
-    """One request's instances, recorded under these ids. keys: from which the answering policy drew."""
-
-    ids: Sequence[str]
-    inputs: Sequence[bytes]
-    encoder: Encoder
-    keys: Sequence[int | None]
-
-
 class ShadowCounter(Protocol):
     def inc(self) -> None:
         """Count one more."""
 
 
-class Shadow:
+class Shadow(ModelPart):
     """Repeats requests to one model on its shadow version."""
 
     def __init__(
-        self, live: LiveModel, write: Callable[[Sequence[ShadowAnswerRow]], Awaitable[None]], dropped: ShadowCounter
+        self,
+        live: LiveModel,
+        write: Callable[[Sequence[ShadowAnswerRow]], Awaitable[None]],
+        dropped: ShadowCounter,
     ) -> None:
-        """dropped: counts requests for which the queue has no room."""
+        """write: stores answers. dropped: counts requests for which the queue has no room."""
         self.live, self._write, self._dropped = live, write, dropped
         self._queue: deque[AnsweredRequest] = deque()
         self._arrival = asyncio.Event()
         self._outage = OutageLog(log, "shadow failed", model=live.snapshots.model)
 
-    def offer(self, request: AnsweredRequest) -> None:
-        """Queue a request if there is a shadow version. Never blocks."""
-        if SHADOW not in self.live.labels:
+    def observe(self, request: AnsweredRequest) -> None:
+        """Queue a recorded request if there is a shadow version. Never blocks."""
+        if SHADOW not in self.live.labels or not request.ids:
             return
         if len(self._queue) >= MAX_QUEUED:
             self._dropped.inc()
             return
         self._queue.append(request)
         self._arrival.set()
+
+    def background(self, is_primary: bool) -> Iterable[Work]:
+        """Return the answering, which runs beside the requests in every worker."""
+        return (self.run(),)
 
     async def run(self) -> None:
         """Answer until cancelled."""

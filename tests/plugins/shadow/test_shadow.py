@@ -8,11 +8,12 @@ from typing import cast
 from online.errors import Unavailable
 from online.models import Answer, Model, create
 from online.models.encoders.rows import VectorEncoder
+from online.plugins.shadow.shadow import MAX_QUEUED, Shadow
+from online.plugins.shadow.tables import ShadowAnswerRow
 from online.serving.live import LiveModel
-from online.serving.monitoring.shadow import MAX_QUEUED, AnsweredRequest, Shadow
+from online.serving.parts import AnsweredRequest
 from online.serving.versions import ServedVersion
 from online.snapshots.labels import SHADOW
-from online.store.shadow_answers import ShadowAnswerRow
 
 ENCODER = VectorEncoder(2)
 
@@ -51,7 +52,7 @@ def create_live_model(model: object) -> LiveModel:
 async def run_shadow(shadow: Shadow, numbers: Sequence[int], written: list[ShadowAnswerRow], count: int) -> None:
     running = asyncio.create_task(shadow.run())
     for number in numbers:
-        shadow.offer(make_request(number))
+        shadow.observe(make_request(number))
         await asyncio.sleep(0.05)
     async with asyncio.timeout(10):
         while len(written) < count:
@@ -91,5 +92,5 @@ def test_requests_beyond_the_queue_are_dropped_and_counted() -> None:
     dropped = FakeCounter()
     shadow = Shadow(create_live_model(None), write, dropped)
     for number in range(MAX_QUEUED + 5):
-        shadow.offer(make_request(number))
+        shadow.observe(make_request(number))
     assert dropped.count == 5

@@ -5,12 +5,13 @@ Its answers are stored beside those that were given, so that feedback judges bot
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from sqlalchemy import Connection, delete, func, insert, select
 from sqlmodel import Field, SQLModel
 
 from online.schemas.events import Event, is_positive
-from online.store.database.tables import table_of
+from online.store.database.tables import TableGroup, table_of
 from online.store.events import EVENTS
 from online.store.feedback import FEEDBACK
 from online.store.predictions import PREDICTIONS
@@ -28,6 +29,7 @@ class ShadowAnswerRow(SQLModel, table=True):
 
 
 SHADOW_ANSWERS = table_of(ShadowAnswerRow)
+SHADOW_TABLES = TableGroup("shadow", (SHADOW_ANSWERS,), ("1",), Path(__file__).parent / "migrations", was_core=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,13 @@ class Comparison:
 
 def add_shadow_answers(connection: Connection, rows: Sequence[ShadowAnswerRow]) -> None:
     """Add answers; they replace earlier shadow answers to the same predictions."""
-    ids = [row.prediction_id for row in rows]
-    connection.execute(delete(SHADOW_ANSWERS).where(SHADOW_ANSWERS.c.prediction_id.in_(ids)))
+    delete_shadow_answers(connection, [row.prediction_id for row in rows])
     connection.execute(insert(SHADOW_ANSWERS), [row.model_dump() for row in rows])
+
+
+def delete_shadow_answers(connection: Connection, ids: Sequence[str]) -> None:
+    """Delete the shadow's answers beside these predictions."""
+    connection.execute(delete(SHADOW_ANSWERS).where(SHADOW_ANSWERS.c.prediction_id.in_(ids)))
 
 
 def count_shadow_answers(connection: Connection, model: str, version: int) -> int:

@@ -1,0 +1,1 @@
+"""The migrations of the answers of shadow versions."""
