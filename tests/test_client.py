@@ -288,6 +288,7 @@ def test_an_unreachable_service_is_a_connection_error() -> None:
         vec.status()
 
 
+@pytest.mark.long
 def test_a_client_survives_a_restart_of_the_service(start: Start) -> None:
     service = start()
     port = service.url.rpartition(":")[2]

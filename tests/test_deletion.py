@@ -102,7 +102,7 @@ except ValueError as error:
     assert refusal.endswith("; remove it, or install the plugin that it is an option of\n")
 
 
-@pytest.mark.few(2)
+@pytest.mark.long
 @pytest.mark.parametrize("name", OURS)
 def test_a_deleted_plugin_takes_its_feature_with_it_and_nothing_else(tmp_path: Path, name: str) -> None:
     folder = leave_out(find_dependents(name), tmp_path)

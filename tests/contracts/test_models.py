@@ -305,7 +305,7 @@ MECHANISMS = {
     *(
         "best-of-two",
         "ensemble-average",
-        "number-text-scaled",
+        "number-table-scaled",
         "number-vector",
         "text-challenged",
         "tower-vector",

@@ -20,7 +20,12 @@ SHARING = [
 CUTS = [(310, 470, 700), (260, 261, 999), (400, 401, 402)]
 
 
-@pytest.fixture(params=SHARING, ids=[case.name for case in SHARING])
+SLOW = {"number-text", "number-text-scaled"}  # of 384 numbers, and otherwise like those of a table
+
+
+@pytest.fixture(
+    params=[pytest.param(case, id=case.name, marks=[pytest.mark.long] * (case.name in SLOW)) for case in SHARING]
+)
 def case(request: pytest.FixtureRequest) -> Case:
     found: Case = request.param
     return found

@@ -115,6 +115,7 @@ def cookie(page: Page, name: str) -> Any:
     return next((each for each in page.context.cookies() if each["name"] == name), None)
 
 
+@pytest.mark.long
 def test_a_proposed_reply_is_held_until_a_curator_accepts_it(visits: Visits, reviewed: Service) -> None:
     question, lesson = "Do you lend umbrellas?", "Umbrellas are lent at the desk."
     visitor = visits.open(reviewed.url)

@@ -125,6 +125,7 @@ def test_the_fourth_drawing_is_guessed_after_three_digits_were_drawn_once_each(v
     expect(everyone.get_by_role("row").last).to_contain_text("25 %")  # counted by the server
 
 
+@pytest.mark.long
 def test_a_new_class_is_added_and_undone_by_touch_on_a_narrow_dark_screen(visits: Visits, start: Start) -> None:
     service = start(SHIPPED)
     page = visits.open(f"{service.url}/draw", width=320, scheme="dark", touch=True)

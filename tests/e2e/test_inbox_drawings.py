@@ -102,6 +102,7 @@ def test_an_empty_inbox_leads_to_the_model_for_which_a_group_waits(
     expect(page.get_by_role("heading", name="All done")).to_be_visible()
 
 
+@pytest.mark.long
 def test_held_drawings_are_seen_and_decided_by_keyboard(visits: Visits, service: Service) -> None:
     for label, features in (("moon", MOON), ("rude", STAR), ("star", STAR), ("star", STAR), ("star", MOON)):
         name(service, features, label)

@@ -130,6 +130,7 @@ def teach_first(service: Service, client: Client) -> None:
     service.wait_learned("vec", first["offset"])
 
 
+@pytest.mark.long
 def test_a_collapse_is_said_and_ends_with_a_confirmed_roll_back(visits: Visits, start: Start) -> None:
     service, client = start_well(start)
     page = visits.open(f"{service.url}/learning", width=1440)

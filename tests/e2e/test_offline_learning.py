@@ -128,6 +128,7 @@ def test_five_shapes_taught_without_the_service_are_learned_there_as_if_it_had_s
         other.stop()
 
 
+@pytest.mark.long
 def test_two_tabs_share_what_waits_and_it_is_learned_once(visits: Visits, start: Start) -> None:
     service = start(SHIPPED)
     page = open_board(visits, service)
@@ -456,6 +457,7 @@ async ({ owner, conversations }) => {
 LAYOUTS = "async () => (await indexedDB.databases()).map(({ version }) => version)"
 
 
+@pytest.mark.long
 def test_what_an_older_page_has_kept_of_others_stays(visits: Visits, start: Start) -> None:
     service = start(SHIPPED)
     page = visits.open(f"{service.url}/readyz")  # which opens no database

@@ -288,6 +288,7 @@ def test_what_is_wrong_with_a_log_is_said_in_german_on_the_german_page(visits: V
     shoot(page, "reports-refused-german")
 
 
+@pytest.mark.long
 def test_a_report_opened_alone_is_sandboxed(visits: Visits, start: Start) -> None:
     service = start(VEC)
     give_feedback(service, 3)

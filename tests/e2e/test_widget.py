@@ -430,7 +430,7 @@ def test_on_a_small_screen_the_page_behind_the_panel_cannot_be_reached(visit: Op
     assert "Home" not in reached and {"Your question", "Ask", "Close the chat"} <= reached
 
 
-@pytest.mark.few(1)
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_it_is_accessible_in_every_state(visit: Open, reviewed: Service, width: int, scheme: str) -> None:
     page = visit(reviewed, html_with(reviewed), width, scheme).page

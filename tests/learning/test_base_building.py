@@ -71,10 +71,10 @@ def reply(n: int) -> str:
 CASES: list[Any] = [
     pytest.param("classifier", VECTOR, vector, side, id="classifier"),
     pytest.param("classifier", FITTED, vector, side, id="a classifier whose scale is fitted", marks=pytest.mark.long),
-    pytest.param("regressor", {**FITTED, "target_scale": 8.0}, vector, number, id="regressor"),
+    pytest.param("regressor", {**FITTED, "target_scale": 8.0}, vector, number, id="regressor", marks=pytest.mark.long),
     pytest.param("knn", FITTED | {"window": 25}, vector, side, id="knn that forgets", marks=pytest.mark.long),
     pytest.param("river", {}, table, side, id="river", marks=pytest.mark.long),
-    pytest.param("tower", FITTED | {"hidden": [8], "batch": 4}, vector, side, id="tower"),
+    pytest.param("tower", FITTED | {"hidden": [8], "batch": 4}, vector, side, id="tower", marks=pytest.mark.long),
     pytest.param("ranker", {"max_exemplars": 20}, text_features, reply, id="ranker that forgets"),
 ]
 MakeEvent = Callable[[int], Event]

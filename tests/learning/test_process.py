@@ -89,6 +89,7 @@ print("ended")
 """
 
 
+@pytest.mark.long
 def test_a_signal_that_another_thread_gets_ends_the_process_too() -> None:
     command = [sys.executable, "-c", GIVES_SIGNAL_TO_ANOTHER_THREAD]
     assert subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout == "ended\n"

@@ -37,6 +37,7 @@ def collect(outcomes: list[AnswerOutcome], numbers: bool = False) -> RecentOutco
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("numbers", [False, True])
+@pytest.mark.long
 def test_99_streams_that_stand_still_raise_nothing(numbers: bool) -> None:
     alarms = []
     for seed in range(99):

@@ -82,6 +82,7 @@ def test_the_copy_in_redis_loses_the_contents_too(scene: ExpiryScene, redis_url:
     copy.clear_all()
 
 
+@pytest.mark.long
 def test_on_postgres_it_is_the_same(tmp_path: Path, postgres_url: str) -> None:
     scene = ExpiryScene(tmp_path, store=postgres_url)
     teach(scene)

@@ -129,6 +129,7 @@ def test_without_a_logo_there_is_no_address_for_one(app: FastAPI) -> None:
     run(app, work)
 
 
+@pytest.mark.long
 def test_another_branding_is_another_service_worker(build: Path, tmp_path: Path) -> None:
     workers = list[str]()
 

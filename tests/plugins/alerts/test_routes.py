@@ -5,6 +5,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.api.auth.access import ADMIN_KEY, VEC, bearer, browse, build, new_key
 from tests.conftest import Start
 from tests.plugins.alerts.receiver import receive
@@ -19,6 +21,7 @@ options = { input = "vector", size = 2, scale = 4.0 }
 SECRET = "sixteen characters or more"
 
 
+@pytest.mark.long
 def test_a_learner_that_keeps_dying_is_told_to_a_webhook_and_shown(start: Start) -> None:
     with receive() as receiver:
         service = start(SMALL, alert_webhooks=[receiver.url], alert_secret=SECRET, restart_max_s=600)

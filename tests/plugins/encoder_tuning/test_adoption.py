@@ -73,6 +73,7 @@ def load_features(workspace: Workspace, name: str) -> list[tuple[bytes, str]]:
         return [(entry.features, entry.id) for entry in stream.read(0, 10_000)]
 
 
+@pytest.mark.long
 def test_a_better_encoder_is_adopted_and_serves(start: Start) -> None:
     service = start(BAR)
     client = service.client("bar")

@@ -65,6 +65,7 @@ def test_an_encoder_that_was_tuned_on_a_file_is_in_use_before_the_same_file_is_l
     again.store.close()
 
 
+@pytest.mark.long
 def test_a_file_is_judged_by_the_command_and_nothing_changes(folder: Path) -> None:
     done = run_online("adapt", "orders.csv", "--label", "drink", "--json", cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -72,6 +73,7 @@ def test_a_file_is_judged_by_the_command_and_nothing_changes(folder: Path) -> No
     assert verdict["judged"] == len(orders()) and verdict["version"] is None
 
 
+@pytest.mark.long
 def test_a_model_that_began_with_files_refuses_another_encoder(folder: Path) -> None:
     assert run_online("load", "orders.csv", "--label", "drink", "--processes", "1", cwd=folder).returncode == 0
     refused = run_online("adapt", "orders.csv", "--label", "drink", "--publish", cwd=folder)

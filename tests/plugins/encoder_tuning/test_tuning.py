@@ -135,6 +135,7 @@ def test_the_comparison_is_an_exact_sign_test() -> None:
     assert EncoderComparison(100, 50, 55, 5, 0).better and not EncoderComparison(100, 50, 54, 5, 1).better
 
 
+@pytest.mark.long
 def test_random_labels_show_no_improvement() -> None:
     arbitrary = [label(text, DRINKS[assign_fold(text * 3)]) for text, _ in orders()]
     assert (
@@ -154,6 +155,7 @@ def test_too_few_texts_are_reported() -> None:
         EncoderTuning("classifier", {}, create_events(label("a", "one"), label("b", "two")), QUICK).judge()
 
 
+@pytest.mark.long
 def test_after_a_thumb_down_any_other_answer_counts_as_right() -> None:
     replies = [(f"{drink} is coming", Event(drink, "reply", label=drink)) for drink in DRINKS]
     thumbs = [thumb(text, DRINKS[DRINKS.index(drink) - 1], 0.0) for text, drink in orders()[:50]]

@@ -80,6 +80,7 @@ def test_a_client_that_decompresses_nothing_gets_the_delta_as_it_is(followed: Fo
     assert learned.fingerprint() == service.versions("vec")[0]["state_sha256"]
 
 
+@pytest.mark.long
 def test_deltas_of_sums_are_for_curators_and_those_of_weights_for_everybody_who_may_ask(start: Start) -> None:
     service = start(VEC, admin_key="open sesame")
     version = teach(service, **ADMIN)

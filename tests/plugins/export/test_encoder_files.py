@@ -32,6 +32,7 @@ def tune(workspace: Workspace, scale: float) -> str:
     return minilm.write_tuned(workspace.encoders, {name: weights[name] * scale}).stem
 
 
+@pytest.mark.long
 def test_a_tuned_encoder_of_one_model_stays_whatever_others_write(workspace: Workspace) -> None:
     async def load_all() -> dict[Path, int]:
         names = [tune(workspace, 1.1 + place) for place in range(len(MODELS))]
@@ -51,6 +52,7 @@ def test_the_frozen_encoder_is_one_file_for_all_models(workspace: Workspace) -> 
     assert files == {cache_folder() / f"{compact_epoch()}.onnx"}
 
 
+@pytest.mark.long
 def test_few_requests_may_wait_for_an_encoder(workspace: Workspace) -> None:
     files, encoder = EncoderFiles(workspace, "a"), tune(workspace, 1.5)
     found = asyncio.run(ask_too_often(files.turns, lambda: files.load(encoder)))

@@ -109,6 +109,7 @@ def accepted_by_children(number: signal.Signals) -> Iterator[None]:
         signal.signal(number, before)
 
 
+@pytest.mark.long
 def test_a_job_resumes_after_ctrl_c(folder: Path) -> None:
     with accepted_by_children(signal.SIGINT):
         stopped = subprocess.Popen(command(folder, "stopped"), stderr=subprocess.PIPE, text=True)
@@ -143,6 +144,7 @@ def test_a_terminal_shows_the_progress_the_rate_and_the_remaining_time(folder: P
     os.close(reader)
 
 
+@pytest.mark.long
 def test_a_job_resumes_after_a_full_disk(folder: Path, uninterrupted: dict[str, bytes]) -> None:
     def limit_file_size() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))

@@ -162,7 +162,8 @@ def served_segments(curve: Curve) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("lag", [1, 40, 500])
+@pytest.mark.few(1)
+@pytest.mark.parametrize("lag", [40, 1, 500])
 def test_every_count_equals_that_of_a_replay_of_the_exported_log(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lag: int
 ) -> None:

@@ -64,6 +64,7 @@ def test_the_questions_that_a_version_answers_otherwise_are_listed_with_what_was
     assert changes(service, "absent", second).status_code == 404
 
 
+@pytest.mark.long
 def test_a_corrected_reply_shows_its_texts_and_is_gone_after_an_erasure(start: Start) -> None:
     service = start(CHAT)
     client = service.client("chat", user="u1")

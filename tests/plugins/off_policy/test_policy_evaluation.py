@@ -402,6 +402,7 @@ def test_ctrl_c_ends_the_command_with_130() -> None:
 OPEN_BANDIT = CsvColumns("item_id", "click", "propensity_score", "position", ("user_feature*",))
 
 
+@pytest.mark.long
 def test_the_open_bandit_data_give_their_own_value_and_valid_intervals_for_others(shared_data: Path) -> None:
     files = {name: shared_data / "open_bandit" / f"{name}_men_men.csv.gz" for name in ("random", "bts")}
     decisions_by_policy = {
@@ -452,6 +453,7 @@ def test_a_version_of_another_encoder_is_refused() -> None:
         Scorers(decisions, ignore_progress, source, lambda number: other_version).scored("version:3")
 
 
+@pytest.mark.long
 def test_the_log_of_an_optimistic_ranker_tells_what_its_best_replies_would_have_earned() -> None:
     """The share of thumbs up of each reply is set; every third question is about a topic that no reply's text names."""
     ranker = Ranker(

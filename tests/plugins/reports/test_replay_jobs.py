@@ -109,6 +109,7 @@ def test_an_exported_log_replays_to_the_answers_that_were_served(service: Servic
     assert files == ["asked.json", "ended.json", "report.de.html", "report.html"]  # the log itself is deleted
 
 
+@pytest.mark.long
 def test_a_table_is_replayed_on_the_suitable_kinds_or_on_the_requested_ones(service: Service) -> None:
     waiting = send(service, table(120), name="sides.csv", label="side")
     assert waiting["state"] in ("waiting", "running") and waiting["progress"]["percent"] == 0

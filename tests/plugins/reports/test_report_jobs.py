@@ -78,6 +78,7 @@ def report_pid(state: Path) -> int | None:
     return None
 
 
+@pytest.mark.long
 def test_a_report_is_written_on_request_and_counts_the_served_answers(labelled_service: Service) -> None:
     waiting = page(labelled_service)
     assert waiting.status_code == 202 and waiting.headers["Retry-After"] == "2"

@@ -431,6 +431,7 @@ def test_the_command_prints_the_verdict_at_its_end(tmp_path: Path) -> None:
     assert verdict["log"] == log and verdict["level"] in ("good", "attention") and verdict["next"]
 
 
+@pytest.mark.long
 def test_the_log_of_a_service_shows_its_versions_feedback_and_freshness(driven: Driven, tmp_path: Path) -> None:
     log, _ = driven["vec"]
     process = run_online(

@@ -57,6 +57,7 @@ def test_one_outlier_has_a_bounded_effect_on_a_scale() -> None:
     assert standard.variance[0] <= (1 + OUTLIER**2 / (TRUSTED + 70)) * before
 
 
+@pytest.mark.long
 def test_a_scale_follows_a_stream_that_drifts() -> None:
     standard = observe_vectors(np.concatenate([np.zeros((30_000, 1)), np.full((30_000, 1), 8.0)]))
     assert standard.mean[0] > 7

@@ -98,6 +98,7 @@ def expected(events: list[Event]) -> str:
     return model.fingerprint()
 
 
+@pytest.mark.long
 def test_a_learner_starts_workers_and_ends_them(workspace: Workspace, expected: str) -> None:
     command = (sys.executable, *LEARN[1:])  # not through the preloader, whose children they would be
     with running(workspace.state.parent, *command, "--workers", "2") as learner:
