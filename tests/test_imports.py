@@ -75,6 +75,7 @@ ROOTS = {
     "cli/app.py",
     "plugin.py",  # all hooks on one page, each with the types that it takes and returns
     "serving/building.py",
+    "serving/model_building.py",
     "serving/runtime.py",
     "store/database/schema.py",
 }
@@ -149,12 +150,13 @@ SERVING_LAYERS = [
     {"live"},
     {"batcher", "transactions", "event_feed", "answers", "encoder_sources", "turns"},
     {"prediction_rows", "monitoring", "processes"},
-    {"predictor", "stream_relay"},
+    {"predictor", "stream_relay", "readiness"},
     {"feedback"},
     {"repertoire", "rating_counter", "event_retention"},
     {"retention"},
     {"model_runtime", "erasure"},
     {"runtime"},
+    {"model_building"},
     {"building"},
 ]
 SERVING_LAYER_OF = {part: number for number, layer in enumerate(SERVING_LAYERS) for part in layer}

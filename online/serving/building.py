@@ -11,6 +11,8 @@ from online.installed import ContributedParts, collect
 from online.models.devices.probe import Devices, SystemDevices
 from online.schemas.models import LearnerState
 from online.serving.devices.placing import place_models
+from online.serving.devices.replica import ServingPlace
+from online.serving.disk_space import DiskSpace, measure_space
 from online.serving.erasure.erasures import Erasures
 from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
@@ -23,6 +25,7 @@ from online.serving.processes.journal_copier import JournalCopier
 from online.serving.processes.store_client import StoreClient
 from online.serving.processes.supervisor import Supervisor
 from online.serving.processes.workers import Workers
+from online.serving.rates import RateLimits
 from online.serving.retention import RetentionJob
 from online.serving.runtime import Runtime
 from online.settings import Settings
@@ -54,7 +57,15 @@ def build(
     has_store_process = with_store_process and is_primary
     reporter = DeviceReporter(workspace.state, f"worker-{worker}", "server", devices, places.caps)
     start_store = partial(start_store_process, settings) if has_store_process else None
-    builder = ModelBuilder(settings, workspace, metrics, is_primary, start_store, places, reporter)
+
+    def create_place(model: str) -> ServingPlace:
+        wanted = places.of_model[model]
+        reporter.place(model, wanted, wanted)
+        return ServingPlace(wanted, partial(reporter.note, model), partial(reporter.move, model))
+
+    rates = RateLimits(settings)
+    disk = DiskSpace(partial(measure_space, workspace.state), settings.min_free_bytes, metrics)
+    builder = ModelBuilder(settings, workspace, metrics, is_primary, start_store, create_place, rates, disk)
     models = {spec.name: builder.build(spec) for spec in settings.models}
     parts = ContributedParts()
     supervisor = build_supervisor(settings, models, metrics) if with_learner else None
@@ -64,8 +75,8 @@ def build(
         settings=settings,
         workspace=workspace,
         metrics=metrics,
-        disk=builder.disk,
-        rates=builder.rates,
+        disk=disk,
+        rates=rates,
         models=models,
         supervisor=supervisor,
         retention=RetentionJob(

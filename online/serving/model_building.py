@@ -6,15 +6,11 @@ settings, workspace --> live, transactions, predictor, feedback, relay --> Model
 import os
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 
 from online.errors import SetupError
 from online.journal import JournalWriter
-from online.models import spec_of
-from online.schemas.replies import NewReply
-from online.serving.devices.placing import ServingPlaces
 from online.serving.devices.replica import ServingPlace
-from online.serving.disk_space import DiskSpace, measure_space
+from online.serving.disk_space import DiskSpace
 from online.serving.encoder_sources import EncoderCache, ModelSource
 from online.serving.event_feed import EventFeed
 from online.serving.feedback.feedback import Feedback
@@ -28,13 +24,12 @@ from online.serving.predictor import Predictor
 from online.serving.processes.store_client import StartProcess, StoreClient
 from online.serving.rates import RateLimits
 from online.serving.rating_counter import RatingCounter
-from online.serving.repertoire.repertoire import Repertoire, read_repertoire, starter
+from online.serving.readiness import Readiness
+from online.serving.repertoire.repertoire import Repertoire
+from online.serving.repertoire.starter import read_starter
 from online.serving.stream_relay import Copy, StreamRelay
 from online.serving.transactions import Transactions
-from online.serving.versions import ServedVersion
 from online.settings import ModelSettings, Settings
-from online.snapshots import Snapshots
-from online.state.device_reports import DeviceReporter
 from online.state.workspace import Workspace
 from online.telemetry import Metrics
 
@@ -51,11 +46,12 @@ class ModelBuilder:
         metrics: Metrics,
         is_primary: bool,
         start_store_process: StartProcess | None,
-        places: ServingPlaces,
-        reporter: DeviceReporter,
+        create_place: Callable[[str], ServingPlace],
+        rates: RateLimits,
+        disk: DiskSpace,
     ) -> None:
         """start_store_process: None where this process commits feedback itself."""
-        self.places, self.reporter = places, reporter
+        self.create_place = create_place
         self.settings, self.workspace, self.metrics = settings, workspace, metrics
         self.is_primary, self.clock, self.new_id = is_primary, time.monotonic, IdGenerator()
         self.encoders = EncoderCache(workspace)
@@ -65,20 +61,26 @@ class ModelBuilder:
         except ValueError as error:  # an unknown kind
             raise SetupError(str(error)) from None
         self.store = StoreClient(self.work.submit, start_store_process)
-        self.rates = RateLimits(settings)
-        self.disk = DiskSpace(partial(measure_space, workspace.state), settings.min_free_bytes, metrics)
+        self.rates, self.disk = rates, disk
 
     def build(self, spec: ModelSettings) -> ModelRuntime:
         """Build the model. Raises SetupError if the model cannot be created as configured."""
         settings, workspace, metrics = self.settings, self.workspace, self.metrics
         snapshots, stream, feed = workspace.snapshots(spec.name), workspace.sql_stream(spec.name), EventFeed()
-        live = self._build_live(
-            spec,
-            snapshots,
-            feed,
-            lambda before, served: outcomes.record_swap(before, served),
-            lambda: runtime.forget_log(),
-        )
+        try:
+            live = LiveModel(
+                spec.kind,
+                ModelSource(workspace, spec, self.encoders),
+                snapshots,
+                lambda before, served: outcomes.record_swap(before, served),
+                feed.notify,
+                spec.versions,
+                settings.max_waiting,
+                lambda: runtime.forget_log(),
+                self.create_place(spec.name),
+            )
+        except (ValueError, FileNotFoundError) as error:
+            raise SetupError(f"model {spec.name!r}: {error}") from None
         relay = self._build_relay(spec, live)
 
         def wake_relay() -> None:
@@ -112,42 +114,14 @@ class ModelBuilder:
             standstill=StandstillWatch(
                 live, stream.head, settings.standstill_s, metrics.standstill_seconds.labels(spec.name).set
             ),
-            starter_replies=self._read_starter_replies(spec),
+            readiness=Readiness(live, transactions, self.journal_writer),
+            starter_replies=read_starter(settings, spec),
         )
         if spec.guard != "off":
             runtime.add_part(
                 create_live_monitor(live, workspace.store, spec.guard, metrics.trusted_version.labels(spec.name).set)
             )
         return runtime
-
-    def _build_live(
-        self,
-        spec: ModelSettings,
-        snapshots: Snapshots,
-        feed: EventFeed,
-        on_swap: Callable[[ServedVersion, ServedVersion], None],
-        on_set_aside: Callable[[], None],
-    ) -> LiveModel:
-        try:
-            source = ModelSource(self.workspace, spec, self.encoders)
-            return LiveModel(
-                spec.kind,
-                source,
-                snapshots,
-                on_swap,
-                feed.notify,
-                spec.versions,
-                self.settings.max_waiting,
-                on_set_aside,
-                self._build_place(spec.name),
-            )
-        except (ValueError, FileNotFoundError) as error:
-            raise SetupError(f"model {spec.name!r}: {error}") from None
-
-    def _build_place(self, model: str) -> ServingPlace:
-        wanted = self.places.of_model[model]
-        self.reporter.place(model, wanted, wanted)
-        return ServingPlace(wanted, partial(self.reporter.note, model), partial(self.reporter.move, model))
 
     def _build_relay(self, spec: ModelSettings, live: LiveModel) -> StreamRelay | None:
         workspace = self.workspace
@@ -159,9 +133,6 @@ class ModelBuilder:
         copy = open_copy(live.encoder_config.encoder_name) if self.is_primary else None
         count_repair = self.metrics.stream_repairs.labels(spec.name).inc
         return None if copy is None else StreamRelay(live, copy, open_copy, count_repair)
-
-    def _read_starter_replies(self, spec: ModelSettings) -> list[NewReply]:
-        return read_repertoire(self.settings.repertoire or starter()) if spec_of(spec.kind).has_repertoire else []
 
 
 class IdGenerator:

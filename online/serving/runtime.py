@@ -16,12 +16,13 @@ from online.schemas.models import LearnerState
 from online.serving.disk_space import DiskSpace
 from online.serving.erasure.erasures import Erasures
 from online.serving.feedback.feedback_slots import FeedbackSlots
-from online.serving.model_runtime import ModelReadiness, ModelRuntime
+from online.serving.model_runtime import ModelRuntime
 from online.serving.parts import ServicePart
 from online.serving.processes.journal_copier import JournalCopier
 from online.serving.processes.supervisor import Supervisor
 from online.serving.processes.workers import Workers, report_versions
 from online.serving.rates import RateLimits
+from online.serving.readiness import ModelReadiness
 from online.serving.retention import RetentionJob
 from online.settings import Settings
 from online.state.workspace import Workspace
@@ -74,7 +75,7 @@ class Runtime:
     async def readiness(self) -> dict[str, ModelReadiness]:
         """Return for each model whether it can answer and record its answers."""
         names = list(self.models)
-        checks = await asyncio.gather(*(self.models[name].check_readiness() for name in names))
+        checks = await asyncio.gather(*(self.models[name].readiness.check() for name in names))
         return dict(zip(names, checks, strict=True))
 
     async def is_ready(self) -> bool:
@@ -89,9 +90,9 @@ class Runtime:
         """
         if self.learner().state == "restarting":
             return self.workers.all_up
-        starters = {name: model.starter_until for name, model in self.models.items()}
-        learned = all(model.has_learned_starter for model in self.models.values())
-        has_bases = self.supervisor is None or not any(model.waits_for_base for model in self.models.values())
+        starters = {name: model.readiness.starter_until for name, model in self.models.items()}
+        learned = all(model.readiness.has_learned_starter for model in self.models.values())
+        has_bases = self.supervisor is None or not any(model.readiness.waits_for_base for model in self.models.values())
         versioned = [name for name, model in self.models.items() if model.live.current.version]
         return learned and has_bases and self.workers.have_learned(starters) and self.workers.have_versions(versioned)
 
@@ -106,7 +107,7 @@ class Runtime:
             self._lock = await asyncio.to_thread(self.workspace.lock_service)
         for model in self.models.values():
             await model.live.refresh()
-            await model.look_for_base()
+            await model.readiness.look_for_base()
             for work in model.background_work(self.is_primary):
                 self.run_until_stop(work)
         await self.start_parts(self.parts)

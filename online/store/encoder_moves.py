@@ -142,3 +142,8 @@ def load_adaptation(connection: Connection, model: str) -> JSONObject | None:
 def save_adaptation(connection: Connection, model: str, result: Mapping[str, object]) -> None:
     """Save the result of the last attempt to tune."""
     save_encoder(connection, model, {"adaptation": json.dumps(result)})
+
+
+def load_encoder_status(connection: Connection, model: str) -> dict[str, object]:
+    """Return the encoder in use, and the last attempt to tune one."""
+    return {"encoder": encoder_of(connection, model), "adaptation": load_adaptation(connection, model)}

@@ -73,7 +73,7 @@ async def merge_sums(
 @router.get("/v1/models/{model}/feedback/{id}", "feedback", widget=True, response_model=FeedbackOutcome)
 async def get_feedback(model: ModelDep, caller: CallerDep, id: str) -> Response:
     """What became of one feedback: accepted, learned by which version, refused and why, quarantined, or retracted."""
-    await model.flush_outcomes()
+    await model.outcomes.flush()
     outcome = await model.feedback.load_outcome(id, caller)
     return json_response(outcome.model_dump(exclude_none=True), headers=live_headers(model))
 

@@ -15,9 +15,9 @@ from online.api.routes import Router
 from online.errors import Unavailable
 from online.schemas.access.callers import Caller
 from online.serving.live import describe_set_aside
-from online.serving.model_runtime import ModelReadiness, ModelRuntime
-from online.serving.parts import ServicePart
+from online.serving.model_runtime import ModelRuntime
 from online.serving.processes.journal_copier import measure_journal
+from online.serving.readiness import ModelReadiness
 from online.serving.runtime import Runtime
 from online.store.refusals import count_refusals
 
@@ -80,8 +80,8 @@ def describe_health(model: ModelRuntime, check: ModelReadiness) -> dict[str, obj
         health["reason"] = check.reason
     if model.live.set_aside is not None:
         health["set_aside"] = describe_set_aside(model.live.set_aside)
-    if model.missing_until:
-        health["missing_until"] = model.missing_until
+    if model.readiness.missing_until:
+        health["missing_until"] = model.readiness.missing_until
     health |= model.describe_standstill()
     return health if check.store_error is None else {**health, "store": check.store_error}
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Annotated
 
 from fastapi import Query, Response
@@ -16,6 +17,7 @@ from online.models import input_options, spec_of
 from online.schemas.models import ModelsAnswer
 from online.serving.live import describe_set_aside
 from online.serving.model_runtime import ModelRuntime
+from online.store.encoder_moves import load_encoder_status
 
 router = Router()
 
@@ -67,12 +69,16 @@ async def get_status(
     if min_offset is not None:
         await model.live.wait_until(min_offset, timeout_ms / 1000)
     head = await asyncio.to_thread(model.stream.head)
-    tuning = await model.read(model.read_encoder_status) if model.transactions.encoder_is_tunable else {}
+    tuning = (
+        await model.read(partial(load_encoder_status, model=model.spec.name))
+        if model.transactions.encoder_is_tunable
+        else {}
+    )
     served = model.live.current  # no await from here on, so that every field is about this version
     content = {
         "model_version_status": dialect.version_statuses(model.live),
         "name": model.spec.name,
-        "ready": model.unready_reason is None,
+        "ready": model.readiness.unready_reason is None,
         "id": model.spec.name,
         "object": "model",
         "owned_by": "online",
@@ -81,9 +87,9 @@ async def get_status(
         "learned_until": served.learned_until,
         "head": max(head, served.learned_until),
         "weights_sha256": served.weights_sha256,
-        "freshness_ms": _quantiles(model.freshness_ms),
+        "freshness_ms": _quantiles(model.outcomes.freshness_ms),
         **tuning,
-        **({"missing_until": model.missing_until} if model.missing_until else {}),
+        **({"missing_until": model.readiness.missing_until} if model.readiness.missing_until else {}),
         **model.describe_standstill(),
         **({} if model.live.set_aside is None else {"set_aside": describe_set_aside(model.live.set_aside)}),
     }

@@ -31,6 +31,7 @@ from online.schemas.versions import (
     VersionLabel,
     VersionsAnswer,
 )
+from online.serving.feedback import quarantine_ending
 from online.serving.live import LiveModel
 from online.serving.model_runtime import ModelRuntime
 from online.snapshots.labels import LabelTarget
@@ -168,7 +169,7 @@ async def list_quarantines(model: ModelDep) -> Response:
 async def end_quarantine(request: Request, model: ModelDep, runtime: RuntimeDep) -> Response:
     """End the quarantine: its feedback is learned after all, or dropped and un-learned exactly. Learning resumes."""
     parsed = await read_body_as(request, EndQuarantine, runtime.settings)
-    row = await model.end_quarantine(parsed.outcome)
+    row = await quarantine_ending.end_quarantine(model.transactions, parsed.outcome)
     await asyncio.to_thread(model.snapshots.control.thaw, model.live.encoder_config.recipe, parsed.outcome == "dropped")
     await follow(refresh(model), "the version is swapped in")
     await record_action(

@@ -60,7 +60,7 @@ class FeedbackService:
     async def get_fate(self, request: pb.FeedbackRef, call: Call) -> pb.Fate:
         """Return what became of one feedback."""
         model = self._model(request.model)
-        await asyncio.shield(model.flush_outcomes())
+        await asyncio.shield(model.outcomes.flush())
         outcome = (await model.feedback.load_outcome(request.id, call.caller)).model_dump(exclude_none=True)
         version = {"version": int(outcome["version"])} if "version" in outcome else {}
         return pb.Fate(**{**outcome, **version})

@@ -31,7 +31,7 @@ class HealthService(health_pb2_grpc.HealthServicer):
             return SERVING if await self.runtime.is_ready() else NOT_SERVING
         if name not in self.runtime.models:
             return None
-        if self.runtime.stopping or not (await self.runtime.models[name].check_readiness()).is_ready:
+        if self.runtime.stopping or not (await self.runtime.models[name].readiness.check()).is_ready:
             return NOT_SERVING
         return SERVING
 

@@ -101,7 +101,7 @@ async def config(runtime: RuntimeDep, name: str, version: str = "") -> Response:
 async def model_ready(runtime: RuntimeDep, name: str, version: str = "") -> Response:
     """Answer 200 if a model can answer, else 503."""
     model, _ = find_model(runtime, name, version)
-    ready = (await model.check_readiness()).is_ready
+    ready = (await model.readiness.check()).is_ready
     return json_response({"name": name, "ready": ready}, 200 if ready else 503)
 
 

@@ -92,7 +92,7 @@ class InferenceService:
     async def model_ready(self, request: pb.ModelReadyRequest, call: Call) -> pb.ModelReadyResponse:
         """Return whether a model can answer."""
         model, _ = find_model(self.runtime, request.name, request.version)
-        return pb.ModelReadyResponse(ready=(await model.check_readiness()).is_ready)
+        return pb.ModelReadyResponse(ready=(await model.readiness.check()).is_ready)
 
     async def server(self, request: pb.ServerMetadataRequest, call: Call) -> pb.ServerMetadataResponse:
         """Return the server's name, version and extensions."""

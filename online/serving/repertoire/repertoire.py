@@ -1,12 +1,10 @@
 """The replies that a ranker may give: add with example questions, edit, retire; the first repertoire."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 from sqlalchemy import Connection
 
-from online.errors import Conflict, NotFound, SetupError
+from online.errors import BadInput, Conflict, NotFound
 from online.schemas.events import Event
 from online.schemas.replies import EditReply, NewReply
 from online.serving.feedback.events import change_reply
@@ -14,7 +12,6 @@ from online.serving.feedback.retraction import check_not_expired
 from online.serving.predictor import encode
 from online.serving.transactions import Transactions
 from online.serving.versions import EncoderConfig
-from online.store.database.values import fold_text
 from online.store.events import append_events, build_retraction, derive_event_id, read_events
 from online.store.repertoire.replies import (
     ReplyRow,
@@ -190,41 +187,3 @@ class Repertoire:
             raise NotFound(f"{self.name} has no reply {id!r}")
         event = change_reply(connection, self.name, id, False, key)
         return append_events(connection, self.name, [event], source="operator")[0]
-
-
-def read_repertoire(path: Path) -> list[NewReply]:
-    """Read a JSONL file of {"id", "text", "examples"}. Raises SetupError that names the line."""
-    try:
-        lines = path.read_text().splitlines()
-    except OSError as error:
-        raise SetupError(f"the repertoire {path} cannot be read: {error.strerror}") from None
-    replies = []
-    for number, line in enumerate(lines, 1):
-        try:
-            replies += [NewReply.model_validate_json(line)] if line.strip() else []
-        except ValueError:
-            raise SetupError(
-                f'the repertoire {path}, line {number}: expected {{"id", "text", "examples": [...]}}'
-            ) from None
-    return replies
-
-
-def find_shared_examples(replies: Sequence[NewReply]) -> list[tuple[str, str, str]]:
-    """(example, the reply that has it first, the reply that has it later) of examples under two replies, which are named by texts."""
-    first, shared = dict[str, str](), list[tuple[str, str, str]]()
-    for reply in replies:
-        for example in reply.examples:
-            owner = first.setdefault(fold_text(example), reply.text)
-            if normalize_text(owner) != normalize_text(reply.text):
-                shared.append((example, owner, reply.text))
-    return shared
-
-
-def starter() -> Path:
-    """Return the shipped repertoire: inside an installed package, or next to the sources."""
-    package = Path(__file__).parents[2]
-    return next(
-        path
-        for path in (package / "data" / "repertoire.jsonl", package.parent / "data" / "repertoire.jsonl")
-        if path.exists()
-    )
