@@ -98,7 +98,7 @@ STILL_MORE = {  # modules that import more than they may, and how many: these nu
     "plugins/monitoring/routes.py": 16,
     "plugins/off_policy/logged_decisions.py": 19,
     "plugins/open_inference/rest.py": 16,
-    "plugins/openai/chat_completions.py": 16,
+    "plugins/openai/chat_completions.py": 17,
     "plugins/reports/plugin.py": 16,
     "plugins/reports/report_page.py": 17,
     "plugins/reports/uploaded_log.py": 19,
@@ -106,13 +106,12 @@ STILL_MORE = {  # modules that import more than they may, and how many: these nu
     "plugins/tensorflow/rpc.py": 18,
     "plugins/towers/tower.py": 17,
     "plugins/workers/team.py": 17,
-    "serving/building.py": 46,
     "serving/feedback/feedback.py": 20,
     "serving/feedback/recording.py": 21,
-    "serving/model_runtime.py": 26,
-    "serving/predictor.py": 21,
+    "serving/model_runtime.py": 21,
+    "serving/predictor.py": 19,
     "state/workspace.py": 23,
-    "store/database/schema.py": 28,
+    "store/database/schema.py": 26,
 }
 
 

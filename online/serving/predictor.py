@@ -33,7 +33,6 @@ from online.serving.transactions import Transactions
 from online.serving.versions import EncoderConfig, ServedVersion, VersionSelector
 from online.settings import Settings
 from online.snapshots.labels import CANARY
-from online.store import external_messages
 from online.store.conversations.turns import load_questions
 from online.telemetry import Metrics
 
@@ -221,12 +220,6 @@ class Predictor:
         self._answered.inc(instances)
         for each in seconds:
             self.seconds.observe(each)
-
-    async def record_message(self, message_id: str, prediction_id: str) -> None:
-        """Record the message in which another chat page shows a prediction; its feedback names it."""
-        await self.transactions.write(
-            lambda connection: external_messages.add_message(connection, self.name, prediction_id, message_id)
-        )
 
 
 async def encode(encoder: Encoder, instances: Sequence[object]) -> list[bytes]:

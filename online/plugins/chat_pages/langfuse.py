@@ -22,17 +22,12 @@ from pydantic import ValidationError
 from online.api.bodies import MAX_ECHO_CHARS, invalid_body
 from online.errors import BadInput, NotFound, OnlineError, Unauthorized
 from online.plugins.chat_pages.schemas import LangfuseScore
+from online.plugins.chat_pages.tables import ExternalFeedbackRow, load_external_feedback, save_external_feedback
+from online.plugins.openai.messages import MessageRow, find_by_trace
 from online.schemas.feedback import FeedbackItem
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.feedback_slots import MAX_COMMENT, MAX_REASON, MAX_USER, FeedbackSlots, Outcome, clip_text
 from online.store import Store
-from online.store.external_messages import (
-    ExternalFeedbackRow,
-    MessageRow,
-    find_by_trace,
-    load_external_feedback,
-    save_external_feedback,
-)
 
 SOURCE = "langfuse"
 THUMB = "user-feedback"

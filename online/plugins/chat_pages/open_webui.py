@@ -22,19 +22,18 @@ import httpx
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from online.errors import BadInput, OnlineError, Unavailable
+from online.plugins.chat_pages.tables import (
+    ExternalFeedbackRow,
+    load_all_external_feedback,
+    load_external_feedback,
+    save_external_feedback,
+)
+from online.plugins.openai.messages import MessageRow, find_by_message
 from online.schemas.feedback import FeedbackItem
 from online.schemas.json_values import JSONObject
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.feedback_slots import MAX_COMMENT, MAX_REASON, MAX_USER, FeedbackSlots, Outcome, clip_text
 from online.store import Store
-from online.store.external_messages import (
-    ExternalFeedbackRow,
-    MessageRow,
-    find_by_message,
-    load_all_external_feedback,
-    load_external_feedback,
-    save_external_feedback,
-)
 from online.telemetry import log_event
 
 log = logging.getLogger("online.open_webui")

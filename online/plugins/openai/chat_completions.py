@@ -26,6 +26,7 @@ from online.api.routes import Router
 from online.errors import BadInput, NotFound
 from online.models import Answer, spec_of
 from online.models.encoders.follow_ups import add_previous
+from online.plugins.openai.messages import add_message
 from online.plugins.openai.page_tasks import TASK_NAMES, PageTask, recognise_task
 from online.plugins.openai.paths import COMPLETIONS
 from online.plugins.openai.schemas import ChatAnswer, ChatError, ChatMessage, ChatRequest, ChatUser
@@ -190,7 +191,7 @@ async def answer_question(
         return Completion(id, model.spec.name, version, question, text, int(time.time()), headers)
     id = predicted.ids[0]
     if message_id is not None:
-        await model.predictor.record_message(message_id, id)
+        await model.transactions.write(lambda connection: add_message(connection, model.spec.name, id, message_id))
     url = next(iter(create_feedback_urls(request, model.spec.name, [id])), None)
     if url is not None:
         headers["X-Feedback-Url"] = url

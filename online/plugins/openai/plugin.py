@@ -1,20 +1,39 @@
 """OpenAI's chat completions, which chat pages and SDKs send."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from online.plugin import Plugin
 
 if TYPE_CHECKING:
     from fastapi import Request
+    from sqlalchemy import Connection
 
     from online.api.routes import Router
+    from online.store.database.tables import TableGroup
+    from online.store.erasure.log import ErasedNames
 
 
 class OpenaiPlugin(Plugin):
     """The hooks of OpenAI's chat completions."""
 
     name = "openai"
+
+    def tables(self) -> "Iterable[TableGroup]":
+        """Return this plugin's table, with its migrations."""
+        from online.plugins.openai.messages import MESSAGE_TABLES
+
+        return (MESSAGE_TABLES,)
+
+    def forget_user(self, connection: "Connection", erased: "ErasedNames") -> Mapping[str, int]:
+        """Return nothing: the messages have gone with the predictions, in `forget_records`."""
+        return {}
+
+    def forget_records(self, connection: "Connection", model: str, ids: "Sequence[str]") -> None:
+        """Delete the messages that show these predictions."""
+        from online.plugins.openai.messages import delete_messages
+
+        delete_messages(connection, ids)
 
     def routers(self) -> "Iterable[Router]":
         """Return this plugin's routes."""

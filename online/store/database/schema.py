@@ -35,7 +35,6 @@ from online.store.encoder_moves import ENCODERS
 from online.store.erasure.jobs import ERASURE_ITEMS, ERASURE_MODELS, ERASURES
 from online.store.erasure.relearnings import RELEARNINGS
 from online.store.events import EVENTS
-from online.store.external_messages import EXTERNAL_FEEDBACK, MESSAGES
 from online.store.feedback import FEEDBACK
 from online.store.log_rows import TALLIES
 from online.store.predictions import PREDICTIONS
@@ -64,8 +63,6 @@ CORE_TABLES = [
     REFUSALS,
     TALLIES,
     ENCODERS,
-    MESSAGES,
-    EXTERNAL_FEEDBACK,
     QUARANTINES,
     REJECTED_SNAPSHOTS,
     API_KEYS,

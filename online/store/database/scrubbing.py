@@ -12,10 +12,10 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
 from online.store.database.engine import create_engine_for, is_sqlite
+from online.store.database.schema import list_groups
 from online.store.database.store import Store
 
 WAIT_S = 0.05  # the longest that writers wait while a reader still uses the beginning of the log
-TABLES = ("prediction", "feedback", "event", "conversation", "turn", "outside_message", "refusal", "drift")
 
 
 def scrub(store: Store) -> dict[str, object] | None:
@@ -32,13 +32,14 @@ def scrub_sqlite(store: Store) -> dict[str, object] | None:
 
 
 def vacuum_postgres(store: Store) -> dict[str, object]:
-    """Rewrite the tables of PostgreSQL, so that nothing erased stays in them."""
+    """Vacuum every table of PostgreSQL, also those of plugins, so that nothing erased stays in them."""
+    tables = [table.name for group in list_groups() for table in group.tables]
     engine = create_engine_for(store.url, "FULL", "IMMEDIATE").execution_options(isolation_level="AUTOCOMMIT")
     try:
         with engine.connect() as connection:
             connection.execute(text("SET statement_timeout = 0"))
-            for table in TABLES:
+            for table in tables:
                 connection.execute(text(f"VACUUM {table}"))
     finally:
         engine.dispose()
-    return {"kind": engine.dialect.name, "vacuumed": list(TABLES)}
+    return {"kind": engine.dialect.name, "vacuumed": tables}

@@ -1,7 +1,7 @@
 """Remove the contents of expired events, a page of the log at a time.
 
     feedback, its retraction --> kind `void`: the offset and the digest stay, nothing else
-    row of the feedback, its prediction, turn, shadow answer and message --> deleted
+    row of the feedback, its prediction, its turn, and what plugins keep of both --> deleted
     replies and changes of the repertoire --> kept: they are what the model answers with, and no feedback
 
 Each page is one transaction, and moves `removed_until`.
@@ -22,7 +22,6 @@ from online.store.conversations.turns import TURNS, delete_turns
 from online.store.database.values import NO_TEXT
 from online.store.deletion.event_expiry import load_expiry, save_expiry
 from online.store.events import EVENTS, GIVEN, derive_event_id, lock_log, void_at
-from online.store.external_messages import delete_messages
 from online.store.feedback import FEEDBACK
 from online.store.predictions import PREDICTIONS
 from online.store.refusals import REFUSALS
@@ -170,7 +169,6 @@ def delete_predictions(connection: Connection, model: str, ids: Sequence[str]) -
     forget_ratings(connection, model, ids)
     delete_turns(connection, ids)
     collect("forget_records", connection, model, ids)
-    delete_messages(connection, ids)
     connection.execute(update(FEEDBACK).where(FEEDBACK.c.prediction_id.in_(ids)).values(prediction_id=None))
     connection.execute(delete(PREDICTIONS).where(PREDICTIONS.c.id.in_(ids)))
     for id in sorted(conversations):

@@ -1,7 +1,7 @@
 """Delete what is older than its retention, in small steps that go on where the last one ended.
 
     predictions, oldest first --with feedback--> kept: they are part of the log, and expire with it (expired_events.py)
-                              --without--------> deleted, with their turn, shadow answer and message
+                              --without--------> deleted, with their turn and what plugins keep of them
 
 New ids sort after older ones of the same kind (ids that begin with a digit, and ids with a prefix), so a cursor of each kind
 says how far the predictions have been looked through. It moves in the transaction of the deletion.
@@ -18,7 +18,6 @@ from online.installed import collect
 from online.store.conversations.conversations import CONVERSATIONS, delete_conversation
 from online.store.conversations.turns import delete_turns
 from online.store.database.meta import META, save_value
-from online.store.external_messages import MESSAGES
 from online.store.feedback import FEEDBACK
 from online.store.predictions import PREDICTIONS
 
@@ -92,7 +91,6 @@ def prune_predictions(connection: Connection, kind: IdKind, before: str, count: 
     rated = set(connection.scalars(select(FEEDBACK.c.prediction_id).where(FEEDBACK.c.prediction_id.in_(ids))))
     unrated = [id for id in ids if id not in rated]
     delete_turns(connection, unrated)
-    connection.execute(delete(MESSAGES).where(MESSAGES.c.prediction_id.in_(unrated)))
     for model in {row.model for row in old}:
         of_model = [row.id for row in old if row.model == model and row.id not in rated]
         collect("forget_records", connection, model, of_model)

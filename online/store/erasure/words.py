@@ -2,7 +2,7 @@
 
 feedback of the user, feedback about their questions   --> blanked; the log's part: see `log`
 their predictions                                      --> no words, no features, no answer
-conversations, messages of other pages --> deleted
+conversations --> deleted
 """
 
 import json
@@ -15,7 +15,6 @@ from online.installed import collect
 from online.store.conversations.conversations import CONVERSATIONS
 from online.store.conversations.turns import TURNS
 from online.store.database.values import ERASED, NO_TEXT
-from online.store.external_messages import delete_messages
 from online.store.feedback import FEEDBACK
 from online.store.predictions import PREDICTIONS
 
@@ -80,7 +79,6 @@ def rename_feedback(connection: Connection, model: str, id: str, new: str) -> No
 
 def blank_predictions(connection: Connection, model: str, ids: Sequence[str]) -> None:
     """Blank predictions of the user and what belongs to them. Their rows stay: a caller may still hold their ids."""
-    delete_messages(connection, ids)
     collect("forget_records", connection, model, ids)
     turns = (TURNS.c.model == model, TURNS.c.prediction_id.in_(ids))
     connection.execute(update(TURNS).where(*turns).values(conversation=None, parent=None, exclude="[]"))

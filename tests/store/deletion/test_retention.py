@@ -6,12 +6,12 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
+from online.plugins.openai.messages import MESSAGES, add_message
 from online.plugins.shadow.tables import SHADOW_ANSWERS, ShadowAnswerRow, add_shadow_answers
 from online.store import Store
 from online.store.conversations.conversations import CONVERSATIONS, add_turns
 from online.store.conversations.turns import TURNS, RequestedTurn
 from online.store.deletion.retention import measure_predictions, prune_conversations, prune_oldest, prune_predictions
-from online.store.external_messages import MESSAGES, add_message
 from online.store.feedback import FeedbackRow, add_feedback
 from online.store.predictions import PREDICTIONS, add_predictions
 

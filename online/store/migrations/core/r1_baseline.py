@@ -167,16 +167,6 @@ def upgrade() -> None:
         *columns(INTEGER, "tuned_until"),
         *columns(TEXT, "adaptation", nullable=True),
     )
-    op.create_table("outside_message", *keys(TEXT, "prediction_id"), *columns(TEXT, "model", "message_id", "trace_id"))
-    op.create_index("ix_outside_message_message_id", "outside_message", ["message_id"])
-    op.create_index("ix_outside_message_trace_id", "outside_message", ["trace_id"])
-    op.create_table(
-        "outside_feedback",
-        *keys(TEXT, "source", "id"),
-        *columns(TEXT, "model", nullable=True),
-        *columns(INTEGER, "as_of"),
-        *columns(FLAG, "gone"),
-    )
     op.create_table(
         "quarantine",
         *keys(TEXT, "model"),
