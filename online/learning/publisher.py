@@ -27,7 +27,7 @@ from online.models.wrappers import name_answering
 from online.snapshots import Snapshots
 from online.snapshots.manifest import Manifest
 from online.store import Store, now
-from online.store.rejected_snapshots import RejectedSnapshotRow, add_rejection
+from online.store.refusals import RejectedSnapshotRow, add_rejection
 from online.telemetry import log_event
 
 log = logging.getLogger("online.learner")

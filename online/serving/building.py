@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from online.installed import ContributedParts, collect
+from online.models.devices.observer import create_observer
 from online.models.devices.probe import Devices, SystemDevices
 from online.schemas.models import LearnerState
 from online.serving.devices.placing import place_models
@@ -29,7 +30,6 @@ from online.serving.rates import RateLimits
 from online.serving.retention import RetentionJob
 from online.serving.runtime import Runtime
 from online.settings import Settings
-from online.state.device_reports import DeviceReporter
 from online.state.workspace import Workspace
 from online.telemetry import Metrics
 
@@ -55,13 +55,13 @@ def build(
         workspace.check_kinds()
         workspace.store.make_room()
     has_store_process = with_store_process and is_primary
-    reporter = DeviceReporter(workspace.state, f"worker-{worker}", "server", devices, places.caps)
+    observer = create_observer(workspace.state, f"worker-{worker}", "server", devices, places.caps)
     start_store = partial(start_store_process, settings) if has_store_process else None
 
     def create_place(model: str) -> ServingPlace:
         wanted = places.of_model[model]
-        reporter.place(model, wanted, wanted)
-        return ServingPlace(wanted, partial(reporter.note, model), partial(reporter.move, model))
+        observer.place(model, wanted, wanted)
+        return ServingPlace(wanted, partial(observer.note, model), partial(observer.move, model))
 
     rates = RateLimits(settings)
     disk = DiskSpace(partial(measure_space, workspace.state), settings.min_free_bytes, metrics)

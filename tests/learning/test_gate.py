@@ -21,8 +21,7 @@ from online.learning.process import load_golden_questions
 from online.models import Answer, Candidate, Example, create
 from online.schemas.events import Event
 from online.settings import GoldenQuestionSettings, ModelSettings
-from online.store.refusals import load_refusals
-from online.store.rejected_snapshots import load_rejections
+from online.store.refusals import load_refusals, load_rejections
 from tests.learning.scene import VECTOR, Scene, retraction, text_features, vector_event, vector_events
 from tests.models.synthetic import row
 

@@ -16,6 +16,7 @@ from online.errors import Unavailable
 from online.schemas.access.callers import Caller
 from online.serving.live import describe_set_aside
 from online.serving.model_runtime import ModelRuntime
+from online.serving.parts import ServicePart
 from online.serving.processes.journal_copier import measure_journal
 from online.serving.readiness import ModelReadiness
 from online.serving.runtime import Runtime

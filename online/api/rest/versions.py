@@ -40,7 +40,7 @@ from online.snapshots.roll_back import Freeze
 from online.store import now, quarantine
 from online.store.drift_alarms import DriftAlarmRow, load_loss_alarms
 from online.store.feedback import load_first_time
-from online.store.rejected_snapshots import RejectedSnapshotRow, load_rejections
+from online.store.refusals import RejectedSnapshotRow, load_rejections
 
 router = Router()
 

@@ -45,8 +45,7 @@ from online.store.drift_alarms import DriftAlarmRow, load_drift_alarms
 from online.store.events import head_of
 from online.store.feedback import load_first_time
 from online.store.quarantine import QuarantineRow, load_open
-from online.store.refusals import count_refusals
-from online.store.rejected_snapshots import RejectedSnapshotRow, load_rejections
+from online.store.refusals import RejectedSnapshotRow, count_refusals, load_rejections
 
 NEWEST_ALARMS = 200
 NEWEST_EVENTS = 1_000  # of which refusals are counted

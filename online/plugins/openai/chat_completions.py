@@ -34,7 +34,6 @@ from online.schemas.access.callers import Caller
 from online.schemas.predict import PredictRequest
 from online.serving.feedback.feedback_slots import MAX_USER, clip_text
 from online.serving.model_runtime import ModelRuntime
-from online.serving.runtime import Runtime
 
 ID_PREFIX = "chatcmpl-"
 NO_REPLY = "I don't know yet."
@@ -73,7 +72,7 @@ async def complete(request: Request, runtime: RuntimeDep, caller: CallerDep) -> 
     return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
 
-def find_ranker(runtime: Runtime, name: str) -> ModelRuntime:
+def find_ranker(runtime: RuntimeDep, name: str) -> ModelRuntime:
     """Return the ranker that a chat names as its model. Raises NotFound for a model that does not exist, or does not chat."""
     rankers = [each for each, model in runtime.models.items() if spec_of(model.spec.kind).has_repertoire]
     if name not in rankers:

@@ -1,10 +1,11 @@
 """The replies that a ranker may give: add with example questions, edit, retire; the first repertoire."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from online.errors import BadInput, Conflict, NotFound
+from online.errors import Conflict, NotFound
 from online.schemas.events import Event
 from online.schemas.replies import EditReply, NewReply
 from online.serving.feedback.events import change_reply

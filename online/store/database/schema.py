@@ -39,8 +39,7 @@ from online.store.feedback import FEEDBACK
 from online.store.log_rows import TALLIES
 from online.store.predictions import PREDICTIONS
 from online.store.quarantine import QUARANTINES
-from online.store.refusals import REFUSALS
-from online.store.rejected_snapshots import REJECTED_SNAPSHOTS
+from online.store.refusals import REFUSALS, REJECTED_SNAPSHOTS
 from online.store.repertoire.examples import EXAMPLES
 from online.store.repertoire.replies import REPLIES
 from online.store.usage.tables import USAGE_TABLES

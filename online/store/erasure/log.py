@@ -18,8 +18,7 @@ from online.store.deletion.event_expiry import load_expiry
 from online.store.drift_alarms import DRIFT_ALARMS
 from online.store.events import EVENTS, append_events, derive_event_id, void_at
 from online.store.log_rows import TALLIES
-from online.store.refusals import REFUSALS
-from online.store.rejected_snapshots import REJECTED_SNAPSHOTS
+from online.store.refusals import REFUSALS, REJECTED_SNAPSHOTS
 from online.store.usage.ratings import forget_rated_answers, update_ratings
 
 

@@ -17,6 +17,9 @@ from online.plugins.repertoire_files.reply_files import (
     parse_file,
     write_file,
 )
+from online.plugins.repertoire_files.schemas import LineErrorCode, ReplyLine, SharedExample
+from online.schemas.replies import NewReply
+from online.serving.repertoire.repertoire import ReplyChange
 from online.serving.repertoire.starter import find_shared_examples
 from online.store.database.values import fold_text
 from online.store.repertoire.replies import ReplyRow

@@ -12,7 +12,7 @@ from online.schemas.events import Event
 from online.store import Store, now
 from online.store.erasure.log import find_retracted_events, find_unnamed_labels, forget_labels, void_events
 from online.store.events import append_events, build_retraction, load_events
-from online.store.rejected_snapshots import RejectedSnapshotRow, add_rejection, load_rejections
+from online.store.refusals import RejectedSnapshotRow, add_rejection, load_rejections
 
 EVENTS_COUNT = 300
 
