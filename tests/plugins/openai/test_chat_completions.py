@@ -12,9 +12,9 @@ from openai.types.chat import ChatCompletion
 
 from online.models import Answer, Candidate
 from online.plugins.openai.chat_completions import reply_text
+from online.plugins.openai.messages import MessageRow, find_by_message, trace_id_of
 from online.settings import Settings
 from online.state.workspace import Workspace
-from online.store import external_messages
 from tests.conftest import Start
 from tests.support import Service, erase, until
 
@@ -200,12 +200,10 @@ def test_other_metadata_do_not_turn_a_question_into_a_task(service: Service) -> 
 # users and message ids
 
 
-def find_message(service: Service, message_id: str) -> external_messages.MessageRow | None:
+def find_message(service: Service, message_id: str) -> MessageRow | None:
     store = Workspace(Settings(state=service.state)).store
     try:
-        message: external_messages.MessageRow | None = store.read(
-            lambda connection: external_messages.find_by_message(connection, message_id)
-        )
+        message: MessageRow | None = store.read(lambda connection: find_by_message(connection, message_id))
         return message
     finally:
         store.close()
@@ -221,7 +219,7 @@ def test_the_message_id_of_the_page_is_stored_with_the_answer(service: Service, 
     )
     message = find_message(service, message_id)
     assert message is not None and (message.model, message.prediction_id) == ("chat", first.id)
-    assert message.trace_id == external_messages.trace_id_of(message_id)
+    assert message.trace_id == trace_id_of(message_id)
 
 
 @pytest.mark.parametrize("message_id", ["", "{{MESSAGE_ID}}"])
