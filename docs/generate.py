@@ -264,7 +264,8 @@ def tree_lines(folder: Path, depth: int) -> Iterator[str]:
         if path.name not in ("__init__.py", "__main__.py"):
             yield f"{indent + path.name:<{COLUMN}} {first_sentence(path)}"
     for path in sorted(each for each in folder.iterdir() if each.is_dir() and any(each.rglob("*.py"))):
-        yield f"{indent + path.name + '/':<{COLUMN}} {first_sentence(path / '__init__.py')}".rstrip()
+        sentence = first_sentence(path / "__init__.py") or first_sentence(path / "plugin.py")
+        yield f"{indent + path.name + '/':<{COLUMN}} {sentence}".rstrip()
         if depth < TREE_DEPTH:
             yield from tree_lines(path, depth + 1)
 

@@ -1,1 +1,1 @@
-"""The wire: HTTP and gRPC, one folder for each protocol."""
+"""The wire over HTTP: connections, callers, our own routes, and pages. Other protocols are plugins."""

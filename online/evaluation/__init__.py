@@ -1,1 +1,1 @@
-"""Replays recorded streams and evaluates policies on them. Writes nothing but reports."""
+"""Replays recorded streams through models, and judges them. Writes nothing but reports."""

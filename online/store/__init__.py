@@ -5,7 +5,7 @@
 
 Each module holds one group of tables and the queries on it; every query is a function that takes
 the connection of the caller's transaction, so that one transaction can combine several. All SQL of
-the package is in this folder.
+the core is in this folder; that of a plugin is in the folder of the plugin.
 """
 
 from online.store.database.store import Store

@@ -4,7 +4,7 @@
                               --all other paths--> the first worker, through a loopback port --> back, unchanged
 
 The first worker trusts the other workers about who the caller is. Its port is reachable from this
-machine only, whose users are trusted anyway (auth.py).
+machine only, whose users are trusted anyway (auth/locality.py).
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Alerts: notices what a person should know of, and sends it to webhooks."""
+"""Alerts: notices conditions that need a person, and sends them to webhooks."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING

@@ -1,1 +1,1 @@
-"""Feedback as other chat pages send it: Open WebUI and LibreChat."""
+"""Feedback as other chat pages send it: Open WebUI, LibreChat, and clients of Langfuse."""

@@ -4,7 +4,7 @@
     int8 --Cast, Mul: ONNX Runtime computes them once, when it loads the file--> float32 weights
 
 Only the weights are rounded. Activations stay in float, so a device's vectors are within a hundredth of the service's
-(`benchmarks/browser_encoder.py`), but not the same: sums of both must not be mixed, so they have another epoch.
+(`benchmarks/compact_encoder.py`), but not the same: sums of both must not be mixed, so they have another epoch.
 """
 
 import os

@@ -1,1 +1,1 @@
-"""Moderation: what curators look at, and what they decide about it."""
+"""Moderation: feedback of callers that are not trusted is limited, held, and decided by others and by curators."""

@@ -1,4 +1,4 @@
-"""Moderation: what callers that are not trusted teach is limited, held, and decided about by others and by curators."""
+"""Moderation: feedback of callers that are not trusted is limited, held, and decided by others and by curators."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING

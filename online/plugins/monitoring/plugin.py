@@ -1,4 +1,4 @@
-"""Monitoring: the verdict on a model, its prequential curve, its drift, and what its versions answer otherwise."""
+"""Monitoring: the verdict on a model, its prequential curve, its drift, and the differences between its versions."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING

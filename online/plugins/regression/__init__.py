@@ -1,1 +1,1 @@
-"""Regression: numbers with intervals, by exact statistics, and what follows a moving world."""
+"""Regression: numbers with intervals, by exact statistics that can follow a moving world."""

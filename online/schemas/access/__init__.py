@@ -1,1 +1,1 @@
-"""Schemas of callers, sessions, and feedback that waits for a curator."""
+"""Schemas of callers and sessions."""

@@ -1,1 +1,1 @@
-"""Feedback: checks, events, retraction, erasure, quarantine, slots."""
+"""Feedback: checks, review, recording as events, outcomes, retraction, quarantine, slots, and sums of devices."""

@@ -1,1 +1,1 @@
-"""Watches the live version: learning curve, live monitor, shadow."""
+"""Watches one model: feedback that arrives, learning that stands still, and a live version that turns bad."""

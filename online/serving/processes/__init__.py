@@ -1,1 +1,1 @@
-"""Child processes of a service: the learner, the store process, workers, the encoder tuner."""
+"""Child processes of a service: how they are kept alive, the store process, and the workers behind one port."""

@@ -1,1 +1,1 @@
-"""Tables about callers: API keys, quotas, standing, and held feedback."""
+"""Tables about callers: API keys, quotas, held feedback, and the audit log."""

@@ -1,1 +1,1 @@
-"""Deletion of what is not to be kept."""
+"""Retention in the store: deletes old records, and the contents of events that have expired."""

@@ -1,1 +1,1 @@
-"""Erasure of a user: its jobs, the words, the log, and what was learned again."""
+"""Erasure of a user in the store: its jobs, the texts and events that it removes, and the record of learning again."""
