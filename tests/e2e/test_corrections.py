@@ -96,9 +96,10 @@ def fill_screen(page: Page) -> Locator:
     return replies(page).last
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("width", "height", "motion"),
-    [pytest.param(1440, 900, "no-preference", marks=pytest.mark.long), (390, 844, "reduce")],
+    [(1440, 900, "no-preference"), (390, 844, "reduce")],
 )
 def test_what_opens_below_a_reply_comes_into_sight(
     visits: Visits, start: Start, width: int, height: int, motion: Literal["no-preference", "reduce"]

@@ -143,6 +143,7 @@ def test_a_visitor_learns_from_the_page_that_a_curator_approved(visits: Visits, 
         (390, "light", True),
     ],
 )
+@pytest.mark.long
 def test_the_inbox_is_accessible_at_every_width(
     visits: Visits, filled: Service, width: int, scheme: str, forced: bool
 ) -> None:

@@ -256,6 +256,7 @@ def test_the_command_computes_on_one_thread_of_numpy(tmp_path: Path) -> None:
     assert (found.returncode, found.stderr.strip().splitlines()[-1:]) == (0, ["1"]), found.stderr
 
 
+@pytest.mark.long
 def test_a_replay_computes_on_one_thread(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text("\n".join(json.dumps({"input": row, "label": label}) for row, label in ROWS))
     command = [sys.executable, "-c", REPLAY_AND_COUNT_THREADS, str(tmp_path / "log.jsonl")]

@@ -537,9 +537,9 @@ def test_cohorts_are_deleted_some_time_after_their_last_deadline(store: Store) -
 def test_an_erased_user_ends_the_cohorts_of_which_it_is_a_member(app: FastAPI, client: TestClient) -> None:
     backend = bearer(new_key(app, "feedback", "teach", "impersonate", name="backend of an app"))
     joined, other = create(client), create(client)
-    for cohort, user in ((joined, "ann"), (joined, "ben"), (other, "ben")):
+    for cohort, user in ((joined, "eva"), (joined, "ben"), (other, "ben")):
         assert Member(client, cohort, [], backend).join(user=user).status_code == 201
-    started = client.delete("/v1/users/ann", headers=ADMIN)
+    started = client.delete("/v1/users/eva", headers=ADMIN)
     assert started.status_code == 202, started.text
     ended = load(client, joined)
     assert (ended["state"], ended["reason"]) == ("failed", "a member was erased")

@@ -47,6 +47,7 @@ def tune(weights: Weights, lessons: list[TuningExample], tuning: TuningOptions) 
     return {**weights, **to_tensors(tune_layers(weights, lower, lessons, tuning))}
 
 
+@pytest.mark.long
 def test_the_network_gives_the_vectors_of_the_serving_graph(weights: Weights, tmp_path: Path) -> None:
     texts = ["hi", "When do you open?", "How do I renew a book that somebody else has reserved?", "wifi " * 300]
     served = np.frombuffer(b"".join(TextEncoder(tmp_path).encode(texts)), np.int8).reshape(-1, TEXT_WIDTH)

@@ -293,10 +293,10 @@ def test_a_process_killed_before_the_switch_has_changed_nothing(start: Start, ca
         service.stop()
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "killed", [*(pytest.param(each, marks=pytest.mark.long) for each in ("none", "learner")), "service"]
 )
+@pytest.mark.long
 def test_the_switch_is_completed_if_any_process_is_killed_right_after_it(start: Start, killed: str) -> None:
     service = start(BAR)
     send_feedback(service)

@@ -108,6 +108,7 @@ def test_a_file_of_a_learner_is_in_memory() -> None:
     assert file.open().write() == data
 
 
+@pytest.mark.long
 def test_a_model_of_texts_is_followed_without_its_encoder(tmp_path: Path) -> None:
     """The exported files have 90 MB each, of which the encoder is the same."""
     paths, kept = [tmp_path / f"{version}.safetensors" for version in (1, 2)], list[VersionFile]()

@@ -208,6 +208,7 @@ def count_in_force(workspace: Workspace) -> dict[str, list[int]]:
     return found
 
 
+@pytest.mark.long
 def test_the_error_of_a_regressor_equals_that_of_a_replay(workspace: Workspace, tmp_path: Path) -> None:
     Log(workspace.store, seed=1, lag=30, numbers=True).grow(600)
     counts = count_all(create_keeper(workspace, numbers=True))
@@ -218,6 +219,7 @@ def test_the_error_of_a_regressor_equals_that_of_a_replay(workspace: Workspace, 
     assert served.total / served.judged == pytest.approx(figures["served_mae"], rel=1e-5)
 
 
+@pytest.mark.long
 def test_counts_are_the_same_after_any_number_of_restarts(workspace: Workspace) -> None:
     log, keeper = Log(workspace.store, seed=3, lag=200), create_keeper(workspace)
     for _ in range(12):

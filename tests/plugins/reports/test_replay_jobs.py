@@ -89,6 +89,7 @@ def wait_until_running(service: Service, sent: dict[str, Any]) -> None:
     until(lambda: read_replay(service, sent["id"])["progress"]["what"] == "replaying it", DONE_S, "its start")
 
 
+@pytest.mark.long
 def test_an_exported_log_replays_to_the_answers_that_were_served(service: Service, tmp_path: Path) -> None:
     with service.client("numbers") as client:
         for number in range(12):
@@ -145,6 +146,7 @@ def test_columns_of_an_uploaded_table_can_be_left_out(service: Service) -> None:
     assert "did you mean 'x1'" in failure(service, table(3), **query, feature="x_1")
 
 
+@pytest.mark.long
 def test_an_invalid_log_is_reported_with_its_line_and_its_uploaded_name(service: Service) -> None:
     lines = [json.dumps({"input": [n, 1], "label": "a"}) for n in range(5)]
     lines[2] = '{"input": [1, 2]}'
