@@ -11,6 +11,7 @@ const NOBODY: SessionAnswer = {
   public_teaching: null,
   may_name_user: false,
   share_conversations: true,
+  plugins: [],
 };
 const VISITOR: SessionAnswer = {
   ...NOBODY,
@@ -190,4 +191,15 @@ test.each([
   expect(restart).not.toHaveBeenCalled();
   session.openDialog();
   expect([session.problem, session.isDialogOpen]).toEqual([null, true]);
+});
+
+test('what another plugin would answer is known before it is asked for', async () => {
+  const { session } = await load({ ...CURATOR, plugins: ['moderation'] });
+  expect([session.has('moderation'), session.has('reports')]).toEqual([true, false]);
+});
+
+test('an answer that an older page has remembered has no plugins', async () => {
+  const { plugins: _, ...older } = CURATOR;
+  const { session } = await load(older as SessionAnswer);
+  expect(session.has('moderation')).toBe(false);
 });

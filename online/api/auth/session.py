@@ -18,6 +18,7 @@ from online.api.dependencies import RuntimeDep
 from online.api.responses import json_response
 from online.api.routes import Router
 from online.errors import Unauthorized
+from online.installed import list_plugins
 from online.schemas.access.callers import SCOPES, Caller
 from online.schemas.access.sessions import SessionAnswer, SignInRequest
 
@@ -88,6 +89,7 @@ def answer(
         public_teaching=callers.settings.public_teaching,
         may_name_user=caller.may("impersonate"),
         share_conversations=callers.settings.share_conversations,
+        plugins=sorted(plugin.name for plugin in list_plugins()),
         visitor_token=visitor_token,
     )
     return json_response(content.model_dump(), headers=HEADERS)

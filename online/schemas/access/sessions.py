@@ -21,6 +21,9 @@ class SessionAnswer(Wire):
     public_teaching: PublicTeaching | None = Field(description="What visitors may teach; null where there are none.")
     may_name_user: bool = Field(description="Whether the field `user` and the header X-User count.")
     share_conversations: bool = Field(description="Whether a conversation can be shared by a link.")
+    plugins: list[str] = Field(
+        description="The names of the installed plugins. The page hides what a missing one would answer."
+    )
     visitor_token: str | None = Field(
         None,
         description="Of a new visitor of the widget, on a page of `widget_origins`: what its header X-Visitor-Token sends from now "

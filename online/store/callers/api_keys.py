@@ -3,11 +3,11 @@
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 from sqlmodel import Field, SQLModel
 
+from online.store.database.tables import table_of
 from online.store.database.values import now
 
 
@@ -43,7 +43,7 @@ class ApiKeyRow(SQLModel, table=True):
         return self.revoked_at is None and not is_expired
 
 
-API_KEYS: Any = ApiKeyRow.__table__  # type: ignore[attr-defined]
+API_KEYS = table_of(ApiKeyRow)
 
 
 def add_key(connection: Connection, row: ApiKeyRow) -> None:

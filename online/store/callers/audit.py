@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import DDL, Connection, event, insert, select, text
 from sqlmodel import Field, SQLModel
 
+from online.store.database.tables import table_of
 from online.store.database.values import now
 
 FIRST_DIGEST = ""  # what the first entry holds in the place of a digest before it
@@ -48,7 +49,7 @@ class AuditRow(SQLModel, table=True):
     digest: str
 
 
-AUDIT: Any = AuditRow.__table__  # type: ignore[attr-defined]
+AUDIT = table_of(AuditRow)
 for dialect, statements in (("sqlite", SQLITE_TRIGGERS), ("postgresql", POSTGRES_TRIGGERS)):
     for statement in statements:
         event.listen(AUDIT, "after_create", DDL(statement).execute_if(dialect=dialect))  # type: ignore[no-untyped-call]

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Index, delete, func, insert, select, update
 from sqlmodel import Field, SQLModel
 
+from online.store.database.tables import table_of
 from online.store.database.values import index_only_where, now
 
 Decision = Literal["accepted", "rejected", "withdrawn", "expired"]
@@ -41,7 +42,7 @@ class HeldFeedbackRow(SQLModel, table=True):
     note: str | None = None
 
 
-HELD: Any = HeldFeedbackRow.__table__  # type: ignore[attr-defined]
+HELD = table_of(HeldFeedbackRow)
 held_by: Any = func.coalesce(HELD.c.user, HELD.c.caller)
 Index("held_by_holder", HELD.c.model, held_by, **index_only_where("decision IS NULL"))
 

@@ -1,11 +1,12 @@
 """The use of quotas by each caller, by the hour: durable, and shared by all servers of a store."""
 
 from datetime import datetime, timedelta
-from typing import Any
 
 from sqlalchemy import Connection, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Field, SQLModel
+
+from online.store.database.tables import table_of
 
 KEPT = timedelta(hours=48)
 
@@ -21,7 +22,7 @@ class QuotaRow(SQLModel, table=True):
     count: int
 
 
-QUOTAS: Any = QuotaRow.__table__  # type: ignore[attr-defined]
+QUOTAS = table_of(QuotaRow)
 
 
 def hour_of(at: datetime) -> str:

@@ -12,6 +12,7 @@ from online.api.auth.key_changes import create_key, revoke_key, rotate_key
 from online.api.auth.keys import KeyTable
 from online.api.auth.proxies import TrustedProxies
 from online.errors import BadInput, NotFound
+from online.installed import list_plugins
 from online.schemas.access.callers import network_of
 from online.settings import Settings
 from online.store import Store
@@ -296,3 +297,8 @@ def test_requests_are_limited_by_key_visitor_and_address(tmp_path: Path) -> None
 )
 def test_the_addresses_of_one_subscriber_count_as_one(address: str, network: str) -> None:
     assert network_of(address) == network
+
+
+def test_a_session_names_the_installed_plugins(tmp_path: Path) -> None:
+    with browse(build(tmp_path)) as client:
+        assert client.get("/v1/session").json()["plugins"] == sorted(plugin.name for plugin in list_plugins())

@@ -101,6 +101,11 @@ export class Session implements Rights {
     return this.answer?.scopes.includes(scope) ?? false;
   }
 
+  /** Whether the service has a plugin, which answers some of the page's requests. */
+  has(plugin: string): boolean {
+    return this.answer?.plugins?.includes(plugin) ?? false; // what an older page has remembered has no plugins
+  }
+
   /** Ask until the service answers. Calls meanwhile share the answer. */
   load = (): Promise<void> => {
     this.loading ??= this.ask().finally(() => (this.loading = null));

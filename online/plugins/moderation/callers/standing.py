@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Index, delete, func, insert, select, update
 from sqlmodel import Field, SQLModel
 
 from online.store.callers.held_feedback import HELD, held_by
+from online.store.database.tables import table_of
 from online.store.feedback import FEEDBACK, given_by
 
 State = Literal["new", "established", "quarantined", "released", "dropped"]
@@ -50,7 +51,7 @@ class StandingRow(SQLModel, table=True):
         return self.state in QUARANTINED_STATES
 
 
-STANDING: Any = StandingRow.__table__  # type: ignore[attr-defined]
+STANDING = table_of(StandingRow)
 
 
 def load_standing(connection: Connection, model: str, holder: str) -> StandingRow | None:

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Index, delete, func, insert, or_, select, upd
 from sqlmodel import Field, SQLModel
 
 from online.store.callers.held_feedback import HELD
+from online.store.database.tables import table_of
 from online.store.database.values import ERASED, NO_TEXT, now
 from online.store.feedback import FEEDBACK
 from online.store.predictions import PREDICTIONS, restore_features
@@ -90,10 +91,10 @@ class InboxOutcomeRow(SQLModel, table=True):
     assignee: str | None = None
 
 
-ITEMS: Any = InboxItemRow.__table__  # type: ignore[attr-defined]
-ASSIGNMENTS: Any = InboxAssignmentRow.__table__  # type: ignore[attr-defined]
-DECISIONS: Any = InboxDecisionRow.__table__  # type: ignore[attr-defined]
-OUTCOMES: Any = InboxOutcomeRow.__table__  # type: ignore[attr-defined]
+ITEMS = table_of(InboxItemRow)
+ASSIGNMENTS = table_of(InboxAssignmentRow)
+DECISIONS = table_of(InboxDecisionRow)
+OUTCOMES = table_of(InboxOutcomeRow)
 
 
 @dataclass(frozen=True, slots=True)
