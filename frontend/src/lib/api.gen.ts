@@ -4862,6 +4862,11 @@ export interface components {
              */
             share_conversations: boolean;
             /**
+             * Plugins
+             * @description The names of the installed plugins. The page hides what a missing one would answer.
+             */
+            plugins: string[];
+            /**
              * Visitor Token
              * @description Of a new visitor of the widget, on a page of `widget_origins`: what its header X-Visitor-Token sends from now on. Null for every other caller.
              */
