@@ -50,7 +50,6 @@ from online.telemetry import REMINDER_S, log_event
 log = logging.getLogger("online.learner")
 
 TRANSIENT_ERRORS = (Unavailable, MemoryError, torch.OutOfMemoryError)  # no entry causes these
-IDLE_MS = 250.0  # the longest time between two checks of the stop signal
 RETRY_S = 0.5  # after the stream or the disk did not answer
 HISTORY_PAGE = 1_000
 RELEARNED_PAGE = 256  # entries of one step, which delay an entry that arrives meanwhile
@@ -246,7 +245,7 @@ class Learner:
                 else:
                     self._read(1)  # nothing is learned; a log that was replaced is noticed
                     self.save()
-                    stop.wait(IDLE_MS / 1000)
+                    stop.wait(self.setup.idle_ms / 1000)
             except EncoderMoved:
                 raise
             except LogReplaced:
@@ -368,7 +367,7 @@ class Learner:
         if self.bases.is_busy:
             return 0.0
         is_pending = self.training.learned_until > self.publisher.tried_until and not self.is_silent
-        return self.publisher.wait_ms if is_pending else IDLE_MS
+        return self.publisher.wait_ms if is_pending else self.setup.idle_ms
 
     def _read(self, count: int, block_ms: float = 0, training: TrainingState | None = None) -> list[Event]:
         """Read the next entries for a state; by default for what is learned.

@@ -15,7 +15,8 @@ from online.settings import Drift, GuardMode
 class LearnerSetup:
     """The settings and helpers of one learner.
 
-    batch: the most entries that are read at once. is_outdated: whether the options have changed, so that another learner must
+    batch: the most entries that are read at once. idle_ms: the longest wait for an entry, after which the stop signal is looked at.
+    is_outdated: whether the options have changed, so that another learner must
     take over. retention: how long the contents of events are kept; None: without end. waits_for_disk: whether learning goes on
     only when a durable version is on the disk. workers: other processes that learn with this one.
     quantum: of a turn between two chances for others; without a limit, a turn is a batch.
@@ -23,6 +24,7 @@ class LearnerSetup:
 
     device: str = "cpu"
     batch: int = 256
+    idle_ms: float = 250.0
     publish_every_ms: float = 10.0
     durable_every_s: float = 2.0
     clock: Callable[[], float] = time.monotonic

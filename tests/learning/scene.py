@@ -60,7 +60,7 @@ class Scene:
 
     def start_learner(self, **settings: Any) -> Learner:
         """Start a learner as a new process does."""
-        settings = {"publish_every_ms": 0.0, "durable_every_s": 1e-9, **settings}
+        settings = {"publish_every_ms": 0.0, "durable_every_s": 1e-9, "idle_ms": 1.0, **settings}
         learner = Learner(
             self.kind, self.options, self.snapshots, self.stream, self.workspace.store, LearnerSetup(**settings)
         )

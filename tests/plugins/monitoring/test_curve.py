@@ -283,6 +283,7 @@ def test_where_events_expired_before_a_number_was_kept_it_is_unknown_and_later_o
     assert served < after.tallies["served"].judged
 
 
+@pytest.mark.long
 def test_a_long_log_is_summarised_as_far_as_it_is_counted(workspace: Workspace) -> None:
     Log(workspace.store, seed=4, lag=10).grow(5_000)
     events: list[dict[str, Any]] = []
