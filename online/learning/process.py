@@ -176,10 +176,10 @@ def create_learner(
     """Create a model's learner. options: they name the encoder whose features the stream gives."""
     settings = workspace.settings
     setup = LearnerSetup(
-        device,
-        settings.learn_batch,
-        settings.publish_every_ms,
-        settings.durable_every_s,
+        device=device,
+        batch=settings.learn_batch,
+        publish_every_ms=settings.publish_every_ms,
+        durable_every_s=settings.durable_every_s,
         drift=model.drift,
         guard=model.guard,
         golden_questions=load_golden_questions(workspace, model, options),

@@ -11,7 +11,7 @@ from online.models.devices.turns import LearningQuantum
 from online.settings import Drift, GuardMode
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LearnerSetup:
     """The settings and helpers of one learner.
 

@@ -13,7 +13,7 @@ import torch
 from pydantic import ValidationError
 
 from online.learning.placing import configure_device
-from online.learning.process import run_learner
+from online.learning.process import create_learner, run_learner
 from online.models import KINDS, recipe
 from online.schemas.events import Event
 from online.settings import SHIPPED, ModelSettings, Settings
@@ -93,3 +93,12 @@ print("ended")
 def test_a_signal_that_another_thread_gets_ends_the_process_too() -> None:
     command = [sys.executable, "-c", GIVES_SIGNAL_TO_ANOTHER_THREAD]
     assert subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout == "ended\n"
+
+
+def test_each_setting_reaches_the_learner_that_it_is_for(tmp_path: Path) -> None:
+    spec = ModelSettings.model_validate({"name": "m", "kind": "classifier", "options": {"input": "vector", "size": 2}})
+    given = {"learn_batch": 7, "publish_every_ms": 11.0, "durable_every_s": 13.0}
+    workspace = Workspace(Settings(state=tmp_path / "state", models=(spec,), **given))
+    setup = create_learner(workspace, spec, workspace.options(spec), workspace.sql_stream("m"), "cpu").setup
+    workspace.store.close()
+    assert (setup.batch, setup.publish_every_ms, setup.durable_every_s, setup.idle_ms) == (7, 11.0, 13.0, 250.0)
