@@ -97,8 +97,9 @@ def test_a_signal_that_another_thread_gets_ends_the_process_too() -> None:
 
 def test_each_setting_reaches_the_learner_that_it_is_for(tmp_path: Path) -> None:
     spec = ModelSettings.model_validate({"name": "m", "kind": "classifier", "options": {"input": "vector", "size": 2}})
-    given = {"learn_batch": 7, "publish_every_ms": 11.0, "durable_every_s": 13.0}
-    workspace = Workspace(Settings(state=tmp_path / "state", models=(spec,), **given))
+    state = tmp_path / "state"
+    settings = Settings(state=state, models=(spec,), learn_batch=7, publish_every_ms=11, durable_every_s=13)
+    workspace = Workspace(settings)
     setup = create_learner(workspace, spec, workspace.options(spec), workspace.sql_stream("m"), "cpu").setup
     workspace.store.close()
     assert (setup.batch, setup.publish_every_ms, setup.durable_every_s, setup.idle_ms) == (7, 11.0, 13.0, 250.0)
