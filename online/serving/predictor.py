@@ -169,8 +169,10 @@ class Predictor:
     ) -> None:
         """Pass what was answered on to the warm-up of the next version and to the observers."""
         self.live.warm_up.append(inputs[0])
-        for observe in self.observers:
-            observe(AnsweredRequest(ids, inputs, encoder, keys))
+        if self.observers:
+            request = AnsweredRequest(ids, inputs, encoder, keys)
+            for observe in self.observers:
+                observe(request)
 
     async def _wait_until_learned(self, offset: int, timeout_s: float, pinned: ServedVersion | None) -> None:
         """Wait until an offset is learned. Raises NotLearnedYet; at once for a pinned version, which never learns more."""
