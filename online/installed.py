@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 GROUP = "online.plugins"  # of entry points, each of which names a `Plugin`
 FOLDER = Path(__file__).parent / "plugins"
@@ -51,6 +51,15 @@ def collect(hook: str, *arguments: object) -> list[Any]:
     """Return what every plugin answers to a hook, except None."""
     answers = (getattr(plugin, hook)(*arguments) for plugin in list_plugins())
     return [answer for answer in answers if answer is not None]
+
+
+def collect_one(hook: str, default: Kind, *arguments: object) -> Kind:
+    """Return what the one plugin with a hook answers, else the default. Raises ValueError where two plugins answer."""
+    answers = collect(hook, *arguments)
+    if len(answers) > 1:
+        places = ", ".join(sorted(answer.__module__ for answer in answers))
+        raise ValueError(f"{len(answers)} plugins have the hook {hook!r} ({places}); uninstall all but one")
+    return cast(Kind, answers[0]) if answers else default
 
 
 def collect_all(hook: str, *arguments: object) -> list[Any]:

@@ -81,7 +81,7 @@ ROOTS = {
 }
 STILL_MORE = {  # modules that import more than they may, and how many: these numbers only fall
     "api/rest/conversations.py": 16,
-    "api/rest/replies.py": 20,
+    "api/rest/replies.py": 19,
     "api/rest/versions.py": 19,
     "cli/operating/load.py": 22,
     "cli/replay.py": 25,
@@ -92,7 +92,7 @@ STILL_MORE = {  # modules that import more than they may, and how many: these nu
     "plugins/encoder_tuning/adoption.py": 22,
     "plugins/export/command.py": 16,
     "plugins/jobs/batch_queue.py": 21,
-    "plugins/moderation/inbox/deciding.py": 23,
+    "plugins/moderation/inbox/deciding.py": 22,
     "plugins/moderation/inbox/routes.py": 19,
     "plugins/monitoring/routes.py": 16,
     "plugins/off_policy/logged_decisions.py": 19,

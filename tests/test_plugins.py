@@ -8,7 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from online.installed import ContributedParts, check_requirements, list_plugins
+from online.installed import ContributedParts, check_requirements, collect_one, list_plugins
+from online.learning.workers import WorkerSupport
 from online.plugin import Plugin
 from tests.conftest import config
 from tests.support import Service
@@ -52,6 +53,18 @@ def test_a_plugin_imports_only_the_plugins_that_it_requires() -> None:
         (plugin.name, other) for plugin in list_plugins() for other in (*plugin.requires, *plugin.uses, plugin.name)
     }
     assert found <= declared, sorted(found - declared)
+
+
+def test_two_plugins_with_a_hook_that_one_may_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Second(Plugin):
+        def worker_support(self) -> WorkerSupport:
+            return WorkerSupport()
+
+    assert collect_one("worker_support", None) is not None
+    assert collect_one("feedback_review", None) is not None
+    monkeypatch.setattr("online.installed.list_plugins", lambda: (*list_plugins(), Second()))
+    with pytest.raises(ValueError, match=r"2 plugins have the hook 'worker_support'.*uninstall all but one"):
+        collect_one("worker_support", WorkerSupport())
 
 
 def test_a_plugin_without_one_that_it_requires_is_refused_by_name() -> None:

@@ -26,7 +26,7 @@ from online.api.middleware.stack import Application, add_middlewares
 from online.api.shared_routes import NATIVE
 from online.api.web.branding import load_branding
 from online.api.web.server_pages import ServerPages
-from online.installed import ContributedParts, collect
+from online.installed import ContributedParts, collect, collect_one
 from online.serving.building import build
 from online.serving.parts import ServicePart
 from online.serving.runtime import Runtime
@@ -91,5 +91,5 @@ async def _lifespan(runtime: Runtime, app: FastAPI) -> AsyncIterator[None]:
 def _compose(app: FastAPI, runtime: Runtime) -> None:
     """Set up what handlers find in the application's state."""
     app.state.runtime = runtime
-    app.state.dialect = next(iter(collect("dialect")), NATIVE)
+    app.state.dialect = collect_one("dialect", NATIVE)
     app.state.parts = ContributedParts(collect("api_part", app))

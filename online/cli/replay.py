@@ -21,7 +21,7 @@ from online.cli.options import (
 from online.cli.progress import show_bar
 from online.cli.state import load_settings
 from online.errors import SetupError
-from online.installed import collect
+from online.installed import collect_one
 from online.schemas.fields import Language
 from online.settings import Drift
 
@@ -260,7 +260,7 @@ def write_files(log_results: "list[LogResults]", csv: Path | None, report: Path 
 
 def find_page_writer() -> "WritePage":
     """Return the function that writes pages. Raises SetupError where no plugin writes pages."""
-    writers: list[WritePage] = collect("replay_page")
-    if not writers:
+    writer: WritePage | None = collect_one("replay_page", None)
+    if writer is None:
         raise SetupError("--report needs the plugin `reports`, which is not installed; --json and --csv need none")
-    return writers[0]
+    return writer

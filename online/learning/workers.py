@@ -5,10 +5,10 @@ find_support() --> WorkerSupport --host(settings)--> WorkerHost --serve(model)--
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from online.errors import SetupError
-from online.installed import collect
+from online.installed import collect_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,4 +78,4 @@ class WorkerSupport:
 
 def find_support() -> WorkerSupport:
     """Return that of the plugin which has workers; else one that has none."""
-    return cast(WorkerSupport, next(iter(collect("worker_support")), WorkerSupport()))
+    return collect_one("worker_support", WorkerSupport())

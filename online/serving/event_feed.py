@@ -52,6 +52,10 @@ class EventFeed:
                 queue.get_nowait()
                 queue.put_nowait(None)
 
+    def notify_curators(self) -> None:
+        """Tell the pages of curators that what waits for them may have changed."""
+        self.send(FeedEvent("inbox", {}, scope="curate"))
+
     def check_capacity(self) -> None:
         """Raise Overloaded when there are MAX_SUBSCRIBERS already."""
         if len(self._queues) >= MAX_SUBSCRIBERS:

@@ -26,7 +26,6 @@ from online.schemas.replies import (
     ReplyDetails,
     ReplyState,
 )
-from online.serving.event_feed import FeedEvent
 from online.serving.model_runtime import ModelRuntime
 from online.serving.repertoire.admission import admit_changes
 from online.serving.repertoire.repertoire import Admit, Note, RecordedChange
@@ -134,7 +133,7 @@ async def add_reply(request: Request, model: ModelDep, runtime: RuntimeDep, call
     check_text(reply.text, runtime.settings.max_text_chars)
     admit, note = build_admit(model, runtime, caller), build_note(model, caller)
     row = (await model.repertoire.add([reply], admit=admit, note=note))[0]
-    model.feed.send(FeedEvent("inbox", {}, scope="curate"))
+    model.feed.notify_curators()
     await record_action(request, "add_reply", model.spec.name, name_offset(row.offset), examples=len(reply.examples))
     return json_response(describe_reply(row), 202, live_headers(model))
 

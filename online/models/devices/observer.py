@@ -5,9 +5,9 @@ process --place, move, note--> DeviceObserver: does nothing; a plugin derives fr
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
-from online.installed import collect
+from online.installed import collect_one
 from online.models.devices.fallback import Fallback
 from online.models.devices.probe import Devices
 
@@ -38,5 +38,4 @@ class DeviceObserver:
 
 def create_observer(state: Path, process: str, role: Role, devices: Devices, caps: Mapping[str, int]) -> DeviceObserver:
     """Return that of the plugin which has one; else one that does nothing. The rest is as in `Plugin.device_observer`."""
-    found = next(iter(collect("device_observer", state, process, role, devices, caps)), None)
-    return cast(DeviceObserver, found or DeviceObserver())
+    return collect_one("device_observer", DeviceObserver(), state, process, role, devices, caps)

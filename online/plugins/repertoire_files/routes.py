@@ -14,7 +14,6 @@ from online.api.routes import Router
 from online.plugins.repertoire_files.file_imports import FileImports
 from online.plugins.repertoire_files.reply_files import FileFormat, Format, PlannedLine, write_file
 from online.plugins.repertoire_files.schemas import ImportAnswer, ReplyLine
-from online.serving.event_feed import FeedEvent
 from online.serving.model_runtime import ModelRuntime
 from online.store.repertoire.examples import load_examples
 from online.store.repertoire.replies import ReplyRow, load_replies
@@ -62,7 +61,7 @@ async def import_replies(
     else:
         admit, note = build_admit(model, runtime, caller), build_note(model, caller)
         planned, offset = await imports.import_lines(file.lines, skip_bad, admit, note)
-        model.feed.send(FeedEvent("inbox", {}, scope="curate"))
+        model.feed.notify_curators()
         await record_action(request, "import_replies", model.spec.name, name_offset(offset), lines=len(planned))
     bad = sum(each.error is not None for each in planned)
     shared = sum(len(each.shared) for each in planned)

@@ -18,7 +18,7 @@ from online.errors import BadInput
 from online.models import Answer, Encoder
 from online.schemas.access.callers import Caller
 from online.schemas.feedback import FeedbackItem, FeedbackOutcome, Receipt
-from online.serving.event_feed import EventFeed, FeedEvent
+from online.serving.event_feed import EventFeed
 from online.serving.feedback.admission import owns_feedback
 from online.serving.feedback.checks import check_items, signal_of
 from online.serving.feedback.held import held_outcome
@@ -89,7 +89,7 @@ class Feedback:
         )
         self.note_acknowledged(receipts)
         if not caller.is_trusted:
-            self.feed.send(FeedEvent("inbox", {}, scope="curate"))
+            self.feed.notify_curators()
         for item in items:
             self.metrics.feedback.labels(self.name, signal_of(item)).inc()
         return receipts
@@ -185,7 +185,7 @@ class Feedback:
         """Take one feedback back. A repeated call returns the same receipt. Raises NotFound, also for another caller's."""
         receipts = await self.perform(RetractFeedback(self.name, id, caller))
         self.note_acknowledged(receipts)
-        self.feed.send(FeedEvent("inbox", {}, scope="curate"))
+        self.feed.notify_curators()
         return receipts[0]
 
 

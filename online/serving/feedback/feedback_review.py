@@ -10,11 +10,10 @@ find_review() --> FeedbackReview, asked wherever feedback is recorded: in the st
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import cast
 
 from sqlalchemy import Connection
 
-from online.installed import collect
+from online.installed import collect_one
 from online.schemas.access.callers import Caller
 from online.serving.processes.store_messages import NewFeedback
 from online.settings import ModelSettings, Settings
@@ -90,4 +89,4 @@ class FeedbackReview:
 @cache
 def find_review() -> FeedbackReview:
     """Return that of the plugin which has a review; else one that admits everything."""
-    return cast(FeedbackReview, next(iter(collect("feedback_review")), FeedbackReview()))
+    return collect_one("feedback_review", FeedbackReview())

@@ -45,7 +45,6 @@ from online.plugins.moderation.inbox.tables import (
 from online.plugins.moderation.inbox.undoing import undo
 from online.schemas.access.callers import Caller
 from online.schemas.feedback import FeedbackItem, Receipt
-from online.serving.event_feed import FeedEvent
 from online.serving.feedback.admission import holder_of
 from online.serving.feedback.checks import learned_fields
 from online.serving.feedback.feedback import Feedback, prepare_items
@@ -93,7 +92,7 @@ class Inbox:
 
     def notify(self) -> None:
         """Let the pages of curators read the inbox again."""
-        self.feedback.feed.send(FeedEvent("inbox", {}, scope="curate"))
+        self.feedback.feed.notify_curators()
 
     # decide
 
