@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { ModelCard } from '../../src/lib/schema';
-import { isServed, landingOf } from '../../src/lib/ui/landing';
+import { isInstalled, isServed, landingOf } from '../../src/lib/ui/landing';
 
 const card = (given: Partial<ModelCard>) => given as ModelCard;
 const CHAT = card({ id: 'chat', task: 'ranking' });
@@ -21,4 +21,11 @@ test('the chat and the drawing page are offered until the models are known, and 
   expect(isServed('chat', [TABLE])).toBe(false);
   expect(isServed('draw', [CHAT])).toBe(false);
   expect(isServed('learning', [])).toBe(true);
+});
+
+test('a page is offered where the plugin that answers it is installed, or none is needed', () => {
+  const session = { has: (plugin: string) => plugin === 'reports' };
+  expect(isInstalled('reports', session)).toBe(true);
+  expect(isInstalled('inbox', session)).toBe(false);
+  expect(isInstalled('chat', session)).toBe(true);
 });

@@ -2,13 +2,19 @@
 
 import type { ModelCard } from '../schema';
 import { isChatModel, isDrawingModel } from './models.svelte';
-import type { PageName } from './pages';
+import { PLUGIN_OF, type PageName } from './pages';
 
 /** Whether a page has what it needs; also true until the models are known. */
 export function isServed(page: PageName, cards: readonly ModelCard[] | null): boolean {
   if (cards === null) return true;
   if (page === 'chat') return cards.some(isChatModel);
   return page !== 'draw' || cards.some(isDrawingModel);
+}
+
+/** Whether the service has the plugin that answers a page's requests. */
+export function isInstalled(page: PageName, session: { has(plugin: string): boolean }): boolean {
+  const plugin = PLUGIN_OF[page];
+  return plugin === undefined || session.has(plugin);
 }
 
 /** The page on which the service opens: the chat, or without one what the person can use. */
