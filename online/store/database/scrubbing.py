@@ -33,13 +33,13 @@ def scrub_sqlite(store: Store) -> dict[str, object] | None:
 
 def vacuum_postgres(store: Store) -> dict[str, object]:
     """Vacuum every table of PostgreSQL, also those of plugins, so that nothing erased stays in them."""
-    tables = [table.name for group in list_groups() for table in group.tables]
+    tables = [table for group in list_groups() for table in group.tables]
     engine = create_engine_for(store.url, "FULL", "IMMEDIATE").execution_options(isolation_level="AUTOCOMMIT")
     try:
         with engine.connect() as connection:
             connection.execute(text("SET statement_timeout = 0"))
             for table in tables:
-                connection.execute(text(f"VACUUM {table}"))
+                connection.execute(text(f"VACUUM {engine.dialect.identifier_preparer.format_table(table)}"))
     finally:
         engine.dispose()
-    return {"kind": engine.dialect.name, "vacuumed": tables}
+    return {"kind": engine.dialect.name, "vacuumed": [table.name for table in tables]}

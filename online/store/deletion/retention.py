@@ -91,7 +91,7 @@ def prune_predictions(connection: Connection, kind: IdKind, before: str, count: 
     rated = set(connection.scalars(select(FEEDBACK.c.prediction_id).where(FEEDBACK.c.prediction_id.in_(ids))))
     unrated = [id for id in ids if id not in rated]
     delete_turns(connection, unrated)
-    for model in {row.model for row in old}:
+    for model in {row.model for row in old if row.id not in rated}:
         of_model = [row.id for row in old if row.model == model and row.id not in rated]
         collect("forget_records", connection, model, of_model)
     connection.execute(delete(PREDICTIONS).where(PREDICTIONS.c.id.in_(unrated)))
