@@ -132,9 +132,9 @@ class Plugin:
         """Return the body of an error, where the plugin's protocol has another shape than {"error": "..."}."""
         return None
 
-    def feedback_urls(self, request: "Request", model: str, prediction_ids: "Sequence[str]") -> "Sequence[str]":
+    def feedback_urls(self, request: "Request", model: str, prediction_ids: "Sequence[str]") -> "Sequence[str] | None":
         """Return a URL for each of these predictions; its holder may rate the prediction. One plugin has them."""
-        return ()
+        return None
 
     def grpc_services(self, runtime: "Runtime") -> "Iterable[object]":
         """Return the gRPC services of the plugin, each a `Service` of the plugin `grpc`."""

@@ -7,7 +7,7 @@ import orjson
 from fastapi import Request, Response
 from pydantic import BaseModel
 
-from online.installed import collect_all
+from online.installed import collect_one
 from online.schemas.fields import ErrorAnswer
 from online.schemas.json_values import JSONObject
 from online.serving.model_runtime import ModelRuntime
@@ -57,9 +57,10 @@ def prediction_headers(predicted: PredictionResult) -> dict[str, str]:
     return answer_headers(predicted) | ids
 
 
-def create_feedback_urls(request: Request, model: str, prediction_ids: Sequence[str]) -> list[str]:
+def create_feedback_urls(request: Request, model: str, prediction_ids: Sequence[str]) -> Sequence[str]:
     """Return a URL for each prediction by which its holder may rate it; none where no plugin makes them."""
-    return collect_all("feedback_urls", request, model, prediction_ids)
+    nothing: Sequence[str] = ()
+    return collect_one("feedback_urls", nothing, request, model, prediction_ids)
 
 
 def request_body(model: type[BaseModel], is_required: bool = True) -> dict[str, object]:

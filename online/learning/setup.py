@@ -15,11 +15,11 @@ from online.settings import Drift, GuardMode
 class LearnerSetup:
     """The settings and helpers of one learner.
 
-    batch: the most entries that are read at once. idle_ms: the longest wait for an entry, after which the stop signal is looked at.
-    is_outdated: whether the options have changed, so that another learner must
-    take over. retention: how long the contents of events are kept; None: without end. waits_for_disk: whether learning goes on
-    only when a durable version is on the disk. workers: other processes that learn with this one.
-    quantum: of a turn between two chances for others; without a limit, a turn is a batch.
+    batch: the most entries that are read at once. idle_ms: the longest wait for an entry, after which the stop signal is
+    checked. is_outdated: whether the options have changed, so that another learner must take over. retention: how long the
+    contents of events are kept; None: without end. waits_for_disk: whether learning continues only when a durable version is
+    on the disk. workers: other processes that learn with this one. quantum: the size of a turn between two chances for
+    others; without a limit, a turn is a batch.
     """
 
     device: str = "cpu"

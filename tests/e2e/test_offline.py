@@ -43,6 +43,7 @@ def test_a_page_that_was_loading_when_the_worker_became_active_gets_it_too(visit
     held: list[Route] = []
     page.route("**/draw", lambda route: held.append(route))
     page.evaluate("setTimeout(() => location.assign('/draw'))")
+    # Asking for cookies lets the handler run; a question to the page itself would wait for its navigation.
     until(lambda: page.context.cookies() == [] and held, what="the request for the page")
     popup.value.goto(service.url)
     read_cache(popup.value)
