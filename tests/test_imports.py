@@ -241,3 +241,24 @@ def test_the_client_is_light() -> None:
 def test_the_command_line_starts_without_torch() -> None:
     loaded = set(run_in_a_new_process("import sys, online.cli.app; print(' '.join(sys.modules))").split())
     assert not loaded & {"torch", "fastapi", "sqlalchemy", "river"}
+
+
+REPLAY = """
+import os, pathlib, sys, tempfile
+os.environ["ONLINE_OF_ANOTHER_PROGRAM"] = "1"  # no setting, so it is looked for among the options of all kinds
+from online.cli.app import main
+path = pathlib.Path(tempfile.mkdtemp()) / "rows.csv"
+path.write_text("a,b,label\\n" + "".join(f"{n},{n % 3},{n % 2}\\n" for n in range(20)))
+sys.argv = ["online", "replay", str(path), "--label", "label", "--model", "classifier", "--json"]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print("\\n" + " ".join(sys.modules))
+"""
+
+
+def test_a_replay_loads_neither_a_database_nor_torch() -> None:
+    """They would take three times as long to load as the replay of a small file takes."""
+    loaded = set(run_in_a_new_process(REPLAY).splitlines()[-1].split())
+    assert not loaded & {"torch", "fastapi", "sqlalchemy", "sqlmodel", "onnx", "river", "sklearn"}

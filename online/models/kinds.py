@@ -42,7 +42,8 @@ class KindSpec:
     examples (`contract.SummingModel`), as far as its options allow. merges_sums: the sums of a device can be added to its
     own and subtracted again, as far as its options allow (`contributions`). spans_devices: it is created with several devices, joined
     by commas, and its parts compute on all of them. graph: "module:function", imported when a version is exported: it builds the
-    served answer as a graph, for a kind of a plugin (`online.plugins.export.kinds` has those of ours).
+    served answer as a graph, for a kind of a plugin (`online.plugins.export.kinds` has those of ours). options: the module
+    that has its OPTIONS, where its own one takes long to import.
     """
 
     name: str
@@ -61,6 +62,7 @@ class KindSpec:
     has_parts: bool = False
     spans_devices: bool = False
     graph: str = ""
+    options: str = ""
 
     @property
     def predicts_numbers(self) -> bool:

@@ -90,14 +90,15 @@ def without_device(member: object) -> object:
 def describe_options(kind: str) -> tuple[Option, ...]:
     """Return the options of a kind, for its reference: its own ones, then those of wrappers, which every kind has.
 
-    Imports the module of the kind. Raises ValueError for an unknown kind.
+    Imports the module of the kind, or that of its options. Raises ValueError for an unknown kind.
     """
-    own: tuple[Option, ...] = getattr(load_module(spec_of(kind)), "OPTIONS", ())
+    spec = spec_of(kind)
+    own: tuple[Option, ...] = getattr(import_module(spec.options) if spec.options else load_module(spec), "OPTIONS", ())
     return (*own, *(wrapper.option for wrapper in list_wrappers()))
 
 
 def list_options() -> dict[str, list[str]]:
-    """Return every option, with the kinds that have it. Imports the modules of all kinds that can be imported here."""
+    """Return every option, with the kinds that have it. Imports, of all kinds that can be imported here, what `describe_options` does."""
     found = dict[str, list[str]]()
     for kind in KINDS:
         with suppress(ImportError):

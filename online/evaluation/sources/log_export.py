@@ -1,17 +1,18 @@
 """Exports a model's log to a file of the format `online-log/3`, which `online replay` reads back."""
 
+import base64
 import gzip
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import orjson
 import zstandard
 
 from online.errors import SetupError
-from online.evaluation.sources.log_format import build_header, render_event, render_prediction
+from online.evaluation.sources.log_format import build_header
 from online.models import create, recipe
 from online.schemas.json_values import JSONObject
 from online.settings import ModelSettings
@@ -132,3 +133,45 @@ def open_output(path: Path, suffix: str) -> IO[bytes] | gzip.GzipFile:
         compressed: IO[bytes] = zstandard.open(path, "wb")
         return compressed
     return open(path, "wb")
+
+
+def render_prediction(row: Mapping[str, Any]) -> JSONObject:
+    """Return the line of a row of `store.log_rows.load_prediction_rows`."""
+    answered = {name: row[name] for name in ("version", "learned_until", "choice", "propensity")}
+    line = {
+        "id": row["id"],
+        "input": json.loads(row["input"]),
+        "features": encode_features(row["features"]),
+        "feedback_count": row["feedback_count"],
+    }
+    exclude = json.loads(row["exclude"] or "[]")
+    excluded = {"exclude": exclude} if exclude else {}
+    candidates, origin = json.loads(row["candidates"]), {name: row[name] for name in ("user", "created_at")}
+    return {"prediction": {**line, **answered, "candidates": candidates, **excluded, **origin}}
+
+
+def render_event(row: LogRow, refused: Mapping[int, str]) -> JSONObject:
+    """Return the line of a row of `store.log_rows.load_log_rows`.
+
+    An event about a prediction leaves out the features and the input, which the prediction has. An event whose prediction
+    is not in the log any more has its own features.
+    """
+    event = json.loads(row.body)
+    line: JSONObject = {"offset": row.offset, **event}
+    if row.is_about_kept:
+        line["prediction_id"] = row.prediction_id
+    else:
+        line["input"] = None if row.own_input is None else json.loads(row.own_input)
+        line["features"] = encode_features(row.features)
+        if row.answered_until is not None:
+            line["answer"] = row.answer
+    if row.offset in refused:
+        line["refusal"] = refused[row.offset]
+    if row.learned_at is not None:
+        line["learned_at"] = row.learned_at
+    return {"event": {**line, "user": row.user, "created_at": row.created_at}}
+
+
+def encode_features(features: bytes) -> str:
+    """Return features as base64."""
+    return base64.b64encode(features).decode()

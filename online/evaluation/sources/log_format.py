@@ -5,17 +5,13 @@
     {"event": ...}         in the order of the offsets
 
 A reader that answers the predictions and learns the events in this order knows, at every answer,
-exactly what the answering version knew. Here are what a line holds, and the way from a row of the store
-to a line (`render_*`). The way back is in log_lines.py. A log of version 2 is read, too: `rename` gives its keys the names
+exactly what the answering version knew. Here is what a line holds. log_export.py writes lines, log_lines.py reads them. A log of version 2 is read, too: `rename` gives its keys the names
 of version 3 before anything else sees them.
 """
 
-import base64
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 import orjson
 
@@ -23,7 +19,6 @@ from online.errors import BadInput
 from online.schemas.events import Event
 from online.schemas.json_values import JSON, JSONObject
 from online.settings import ModelSettings
-from online.store.log_rows import LogRow
 
 LOG_FORMAT = "online-log/3"
 
@@ -155,9 +150,6 @@ def describe_expired(contents_from: int) -> str:
     return EXPIRED.format(contents_from=contents_from)
 
 
-# from the store to a line
-
-
 def build_header(
     model: ModelSettings,
     options: Mapping[str, object],
@@ -175,48 +167,6 @@ def build_header(
     counts = {"prediction_count": prediction_count, "event_count": event_count}
     expired = {"contents_from": contents_from} if contents_from else {}
     return {"format": LOG_FORMAT, **described, "feature_epoch": feature_epoch, **counts, **expired}
-
-
-def render_prediction(row: Mapping[str, Any]) -> JSONObject:
-    """Return the line of a row of `store.log_rows.load_prediction_rows`."""
-    answered = {name: row[name] for name in ("version", "learned_until", "choice", "propensity")}
-    line = {
-        "id": row["id"],
-        "input": json.loads(row["input"]),
-        "features": encode_features(row["features"]),
-        "feedback_count": row["feedback_count"],
-    }
-    exclude = json.loads(row["exclude"] or "[]")
-    excluded = {"exclude": exclude} if exclude else {}
-    candidates, origin = json.loads(row["candidates"]), {name: row[name] for name in ("user", "created_at")}
-    return {"prediction": {**line, **answered, "candidates": candidates, **excluded, **origin}}
-
-
-def render_event(row: LogRow, refused: Mapping[int, str]) -> JSONObject:
-    """Return the line of a row of `store.log_rows.load_log_rows`.
-
-    An event about a prediction leaves out the features and the input, which the prediction has. An event whose prediction
-    is not in the log any more has its own features.
-    """
-    event = json.loads(row.body)
-    line: JSONObject = {"offset": row.offset, **event}
-    if row.is_about_kept:
-        line["prediction_id"] = row.prediction_id
-    else:
-        line["input"] = None if row.own_input is None else json.loads(row.own_input)
-        line["features"] = encode_features(row.features)
-        if row.answered_until is not None:
-            line["answer"] = row.answer
-    if row.offset in refused:
-        line["refusal"] = refused[row.offset]
-    if row.learned_at is not None:
-        line["learned_at"] = row.learned_at
-    return {"event": {**line, "user": row.user, "created_at": row.created_at}}
-
-
-def encode_features(features: bytes) -> str:
-    """Return features as base64."""
-    return base64.b64encode(features).decode()
 
 
 # lines of JSON

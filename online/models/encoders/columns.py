@@ -83,9 +83,7 @@ class Column:
 
     def find_ends(self) -> tuple[float, float]:
         """Return the lowest and the highest number that are read without being cut off."""
-        with np.errstate(over="ignore"):
-            low, high = np.ldexp(np.array([self.centre - 127.5, self.centre + 127.5]), -self.exponent).tolist()
-        return low, high
+        return scale_back(self.centre - 127.5, self.exponent), scale_back(self.centre + 127.5, self.exponent)
 
     def parts(self, bumps: bool) -> list[str]:
         """Return what the names of its features add to its own."""
@@ -125,9 +123,7 @@ class Columns:
         self.columns: list[Column] = []
         self._places: dict[str, tuple[int, Column]] = {}
         self.bands: dict[str, list[tuple[int, Column]]] = {}  # of a number: the first feature of each, and the band
-        self._bounds: dict[
-            str, tuple[int, float, float]
-        ] = {}  # of each number: its place among them, and its own range
+        self._bounds: dict[str, tuple[int, float, float]] | None = None  # cache: see `bounds`
         self._ends: NDArray[np.float64] | None = None  # cache: the ends of these ranges
         self.number_places: list[int] = []  # the feature of each number that is its value
         self.names: list[str] = []  # one per feature, with its scale, for the digest
@@ -142,9 +138,7 @@ class Columns:
             self.bands.setdefault(column.name, []).append((len(self.names), column))
         else:
             self._places[column.name] = (len(self.names), column)
-            if column.number:
-                self._bounds[column.name] = len(self._bounds), *column.find_ends()
-            self._ends = None
+            self._bounds = self._ends = None
             self.number_places += [len(self.names)] if column.number else []
         parts = column.parts(self.bumps)
         self.names += [f"{column.name}{part} {column.exponent} {column.centre}" for part in parts]
@@ -169,6 +163,14 @@ class Columns:
         """The columns of numbers, without their bands."""
         return [column for column in self.columns if column.number and not column.is_band]
 
+    @property
+    def bounds(self) -> dict[str, tuple[int, float, float]]:
+        """The name of each number -> its place among them, and the ends of its own range."""
+        if self._bounds is None:
+            numbers = enumerate(self.numbers)
+            self._bounds = {column.name: (place, *column.find_ends()) for place, column in numbers}
+        return self._bounds
+
     def list_bands(self) -> list[slice]:
         """Return the features of each band, in the order in which the bands were appended."""
         found = sorted((each for bands in self.bands.values() for each in bands), key=itemgetter(0))
@@ -182,15 +184,15 @@ class Columns:
 
     def measure_beyond(self, rows: Sequence[Row]) -> NDArray[np.float64] | None:
         """Return float64 [B, N]: the quanta by which each of `numbers` lies beyond all its ranges; None if none does."""
-        found = list[tuple[int, int, float]]()
+        found, bounds_of = list[tuple[int, int, float]](), self.bounds
         for place, row in enumerate(rows):
             for name, value in row.items():
-                bounds = self._bounds.get(name)
+                bounds = bounds_of.get(name)
                 if bounds is not None and not isinstance(value, str) and not bounds[1] <= value <= bounds[2]:
                     found += [(place, bounds[0], beyond) for beyond in self._beyond(name, value)]
         if not found:
             return None
-        beyond_BN = np.zeros((len(rows), len(self._bounds)))
+        beyond_BN = np.zeros((len(rows), len(bounds_of)))
         for place, number, beyond in found:
             beyond_BN[place, number] = beyond
         return beyond_BN
@@ -198,11 +200,11 @@ class Columns:
     def measure_vectors_beyond(self, values_BN: NDArray[np.float64]) -> NDArray[np.float64] | None:
         """Return the same for vectors."""
         if self._ends is None:
-            self._ends = np.array([[low, high] for _, low, high in self._bounds.values()]).reshape(-1, 2).T
+            self._ends = np.array([[low, high] for _, low, high in self.bounds.values()]).reshape(-1, 2).T
         outside_BN = (values_BN < self._ends[0]) | (values_BN > self._ends[1])
         if not outside_BN.any():
             return None
-        return self.measure_beyond([dict(zip(self._bounds, row, strict=True)) for row in values_BN.tolist()])
+        return self.measure_beyond([dict(zip(self.bounds, row, strict=True)) for row in values_BN.tolist()])
 
     def _beyond(self, name: str, value: float) -> list[float]:
         if any(abs(band.steps(value)) <= 127 for _, band in self.bands.get(name, ())):
@@ -290,6 +292,14 @@ class Columns:
         """Return the name of this mapping, equal for equal columns in any order."""
         known = sorted(tuple(column.entry) for column in self.columns)
         return hashlib.sha256(json.dumps([known, self.bumps]).encode()).hexdigest()[:12]
+
+
+def scale_back(quanta: float, exponent: int) -> float:
+    """Return the number that lies at so many quanta of 2^-exponent; infinity where float64 has none."""
+    try:
+        return math.ldexp(quanta, -exponent)
+    except OverflowError:
+        return math.copysign(math.inf, quanta)
 
 
 def column_name(name: str, value: Value) -> str:

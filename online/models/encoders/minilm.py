@@ -22,12 +22,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 if TYPE_CHECKING:
+    import onnx  # takes a fifth of a second: imported where a graph is built
     from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
 
@@ -113,6 +112,8 @@ class GraphBuilder:
 
     def op(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         """Append an operation and return the name of its output."""
+        from onnx import helper
+
         name = f"{kind}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, list(inputs), [name], domain=domain, **attributes))
         return name
@@ -176,8 +177,10 @@ class GraphBuilder:
         return self.pool(x)
 
 
-def build_graph(weights: dict[str, np.ndarray], create: type[GraphBuilder] = GraphBuilder) -> onnx.ModelProto:
+def build_graph(weights: dict[str, np.ndarray], create: type[GraphBuilder] = GraphBuilder) -> "onnx.ModelProto":
     """Return the network as an ONNX model: `ids` int64 [B, T] -> `vectors` float32 [B, 384]."""
+    from onnx import TensorProto, helper, numpy_helper
+
     graph = create(weights)
     graph.nodes.append(helper.make_node("Identity", [graph.encode("ids")], ["vectors"]))
     body = helper.make_graph(

@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cached_property
-from importlib.util import find_spec
 from typing import Any, cast
 
 import torch
@@ -28,14 +27,6 @@ from torch import Tensor, nn
 from online.models.statistics.weight_bits import LARGEST_WEIGHT, LEAST_WEIGHTS
 
 NOISY_LOGGERS = ("torchao", "torchao.kernel.intmm", "torch.utils._pytree")  # of kernels for GPUs that are not used here
-
-
-def require_torchao() -> None:
-    """Raise ValueError if torchao is not installed."""
-    if find_spec("torchao") is None:
-        raise ValueError(
-            "option 'quantisation_aware' = 'int8' needs torchao, which is not installed: pip install 'online[quantised]'"
-        )
 
 
 @contextmanager

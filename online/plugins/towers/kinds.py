@@ -6,6 +6,7 @@ KINDS: tuple[KindSpec, ...] = (
     classifier(
         "tower",
         "online.plugins.towers.tower:Tower",
+        options="online.plugins.towers.options",
         options_can_load_code=True,
         adapts=True,
         has_parts=True,

@@ -1,11 +1,20 @@
-"""The options of a tower."""
+"""The options of a tower. No torch: they are listed wherever options are checked."""
+
+from importlib.util import find_spec
 
 from online.models.contract import Options
 from online.models.options import INPUT, SIZE, Option
-from online.plugins.towers.fake_quantisation import require_torchao
-from online.plugins.towers.strategies import STRATEGIES
 
 BUILT_IN = ("mlp", "cnn")  # networks that are no code of the operator
+STRENGTHS = {  # strategy -> default weight of its penalty
+    "naive": 0.0,
+    "er": 0.0,
+    "er_ace": 0.0,
+    "derpp": 0.5,
+    "ewc": 10_000.0,
+    "lwf": 10.0,
+    "agem": 0.0,
+}
 
 OPTIONS = (
     INPUT,
@@ -21,7 +30,7 @@ OPTIONS = (
         "strategy",
         "er",
         "How the network keeps what it learned: naive, er, er_ace, derpp, ewc, lwf or agem.",
-        choices=tuple(STRATEGIES),
+        choices=tuple(STRENGTHS),
     ),
     Option("strength", 0.0, "Weight of the strategy's penalty; 0: the strategy's usual one.", low=0.0, high=1e6),
     Option(
@@ -101,6 +110,14 @@ def check_parallel(options: Options) -> None:
         raise ValueError(f"option 'parallel' must be ddp with the strategy {options['strategy']}, which is not split")
     if options["gradients"] != "float32":
         raise ValueError("option 'parallel' must be ddp with 'gradients' of 16 bits")
+
+
+def require_torchao() -> None:
+    """Raise ValueError if torchao is not installed."""
+    if find_spec("torchao") is None:
+        raise ValueError(
+            "option 'quantisation_aware' = 'int8' needs torchao, which is not installed: pip install 'online[quantised]'"
+        )
 
 
 def check_quantisation(options: Options) -> None:

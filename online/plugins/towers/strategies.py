@@ -22,6 +22,7 @@ from torch.nn.functional import one_hot
 
 from online.models.contract import Tensors
 from online.plugins.towers.layout import ParameterLayout
+from online.plugins.towers.options import STRENGTHS
 from online.plugins.towers.stack import Stack, to_array
 
 CONSOLIDATE_EVERY = 100  # examples
@@ -300,14 +301,14 @@ class AveragedEpisodicMemory(FineTuning):
         return fresh_LP.sub_(replayed_LP * (along_L1 / length_L1).clamp_max(0))
 
 
-STRATEGIES: dict[str, tuple[type[FineTuning], float]] = {  # with the default strength of the penalty
-    "naive": (FineTuning, 0.0),
-    "er": (ExperienceReplay, 0.0),
-    "er_ace": (AsymmetricReplay, 0.0),
-    "derpp": (DarkReplay, 0.5),
-    "ewc": (ElasticWeights, 10_000.0),
-    "lwf": (Distillation, 10.0),
-    "agem": (AveragedEpisodicMemory, 0.0),
+STRATEGIES: dict[str, type[FineTuning]] = {
+    "naive": FineTuning,
+    "er": ExperienceReplay,
+    "er_ace": AsymmetricReplay,
+    "derpp": DarkReplay,
+    "ewc": ElasticWeights,
+    "lwf": Distillation,
+    "agem": AveragedEpisodicMemory,
 }
 
 
@@ -315,5 +316,4 @@ def create_strategy(name: str, strength: float) -> Strategy:
     """Create a strategy. strength 0: its default. Raises ValueError for an unknown name."""
     if name not in STRATEGIES:
         raise ValueError(f"unknown strategy {name!r}; use one of {', '.join(STRATEGIES)}")
-    create, default_strength = STRATEGIES[name]
-    return create(strength or default_strength)
+    return STRATEGIES[name](strength or STRENGTHS[name])

@@ -7,7 +7,8 @@ import pytest
 
 from online.client import Client
 from online.errors import BadInput
-from online.evaluation.sources.log_format import LoggedEvent, render_event
+from online.evaluation.sources.log_export import render_event
+from online.evaluation.sources.log_format import LoggedEvent
 from online.evaluation.sources.log_lines import LineParser
 from online.schemas.events import Event, chain_digest
 from online.store.log_rows import LogRow
