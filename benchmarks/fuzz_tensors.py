@@ -33,8 +33,8 @@ from online.plugins.open_inference.infer_request import (
 )
 from online.plugins.open_inference.rpc import parse_requested_output, read_inputs
 from online.plugins.tensorflow import request_bodies
-from online.plugins.tensorflow.messages import array_from_proto, proto_from_array
 from online.plugins.tensorflow.rest import parse_predict
+from online.plugins.tensorflow.rpc import array_from_proto, proto_from_array
 from online.plugins.tensorflow.tensor_signatures import Tensors, instances_from_tensors
 from online.plugins.tensorflow.tensors import parse_example, read_features
 from online.settings import ModelSettings, Settings

@@ -171,24 +171,24 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("ranker: abstain_margin", OptionOf("ranker", "abstain_margin"), (0.0, 2.0, 8.0), DOUBT),
     Setting(
         "regressor: share spread",
-        constant("plugins.regression.tracking.mixture", "SHARE"),
+        constant("plugins.regression.tracking.tracker", "SHARE"),
         (0.001, 0.01),
         NUMBERS,
         ERROR,
     ),
     Setting(
         "regressor: prior of standing still",
-        constant("plugins.regression.tracking.mixture", "PRIOR"),
+        constant("plugins.regression.tracking.tracker", "PRIOR"),
         (0.1, 0.9),
         NUMBERS,
         ERROR,
     ),
     Setting(
-        "regressor: freedom", constant("plugins.regression.tracking.mixture", "FREEDOM"), (2.0, 8.0), NUMBERS, ERROR
+        "regressor: freedom", constant("plugins.regression.tracking.tracker", "FREEDOM"), (2.0, 8.0), NUMBERS, ERROR
     ),
     Setting(
         "regressor: errors that decide",
-        constant("plugins.regression.tracking.mixture", "SPREAD_LENGTH"),
+        constant("plugins.regression.tracking.tracker", "SPREAD_LENGTH"),
         (20.0, 150.0),
         NUMBERS,
         ERROR,

@@ -5,6 +5,7 @@ request --> middlewares (middleware/stack.py) --> routes of the core (core_route
                                                  Runtime (models, learner, jobs)
 """
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -16,7 +17,6 @@ from online.api import openapi, pages
 from online.api.auth.authentication import CallerMemory
 from online.api.auth.callers import Callers
 from online.api.auth.cookies import Cookies
-from online.api.auth.exposure import check_exposure
 from online.api.auth.keys import KeyTable
 from online.api.core_routers import ROUTES
 from online.api.error_answers import handle_errors
@@ -26,11 +26,15 @@ from online.api.middleware.stack import Application, add_middlewares
 from online.api.shared_routes import NATIVE
 from online.api.web.branding import load_branding
 from online.api.web.server_pages import ServerPages
+from online.errors import SetupError
 from online.installed import ContributedParts, collect, collect_one
 from online.serving.building import build
 from online.serving.parts import ServicePart
 from online.serving.runtime import Runtime
 from online.settings import Settings
+from online.telemetry import log_event
+
+log = logging.getLogger("online.access")
 
 
 def create_app(
@@ -93,3 +97,16 @@ def _compose(app: FastAPI, runtime: Runtime) -> None:
     app.state.runtime = runtime
     app.state.dialect = collect_one("dialect", NATIVE)
     app.state.parts = ContributedParts(collect("api_part", app))
+
+
+def check_exposure(settings: Settings, callers: Callers) -> None:
+    """Say who may do what without a key. Raises SetupError where other machines would find the service open."""
+    if not callers.is_on_loopback and not callers.needs_keys and not settings.open:
+        raise SetupError(
+            f"the service would listen on {settings.host}, where other machines reach it, and there is no key: create one with "
+            "`online keys create`, or set open = true to let every caller predict, teach and curate"
+        )
+    if settings.open:
+        log_event(log, "open: every caller may predict, teach and curate", logging.WARNING, host=settings.host)
+    elif callers.is_open_to_this_machine:
+        log_event(log, "open to this machine: every program on it may do everything without a key")

@@ -17,9 +17,27 @@ class EnsemblesPlugin(Plugin):
 
     def kinds(self) -> "Iterable[KindSpec]":
         """Return this plugin's kinds of models."""
-        from online.plugins.ensembles.kinds import KINDS
+        from online.models.kinds import classifier
 
-        return KINDS
+        return (
+            classifier(
+                "best_of",
+                "online.plugins.ensembles.best_of:BestOf",
+                state_is_signed=True,  # a member may be a river model
+                is_ensemble=True,
+                options_can_load_code=True,
+                adapts=True,
+            ),
+            classifier(
+                "ensemble",
+                "online.plugins.ensembles.ensemble:Ensemble",
+                state_is_signed=True,  # a member may be a river model
+                is_ensemble=True,
+                options_can_load_code=True,
+                adapts=True,
+                spans_devices=True,
+            ),
+        )
 
     def wrappers(self) -> "Iterable[ModelWrapper]":
         """Return the option `challenger`."""

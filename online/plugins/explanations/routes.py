@@ -1,8 +1,10 @@
 """The explanation of a reply: what its score consists of, and the rated questions nearby."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 from fastapi import Response
+from pydantic import Field
 
 from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep
@@ -14,14 +16,51 @@ from online.models.ranker.exemplars import Neighbor, ScoreBreakdown
 from online.models.ranker.ranker import Ranker
 from online.models.wrappers import find_answering
 from online.plugins.explanations.event_summaries import EventSummary, load_event_summaries
-from online.plugins.explanations.schemas import Explanation
 from online.schemas.access.callers import Caller
+from online.schemas.fields import Wire
 from online.schemas.json_values import JSONObject
+from online.schemas.predict import ReplyRef
 
 MAX_SHOWN = 5  # replies and neighbors
 EXAMPLE = EventSummary(None, "example", None, None)  # of the repertoire, which is no feedback
 
 router = Router()
+
+
+class ReplyScore(Wire):
+    """The score of a reply for one question, as the sum of its terms."""
+
+    id: str
+    text: str
+    score: float
+    sums: float = Field(description="Of the features that the questions it was right for have in common.")
+    evidence: float = Field(description="Of the rated questions nearby.")
+    standing: float = Field(description="Of all its ratings, independent of the question.")
+    moved: float = Field(
+        description="By corrections of scope reply: to the new reply from the one that it supersedes, or away from that."
+    )
+
+
+class RatedQuestion(Wire):
+    """A rated question or an example question near this one."""
+
+    question: str | None = Field(description="Null where it was erased.")
+    reply: ReplyRef
+    likeness: float = Field(description="The cosine similarity of the two questions.")
+    reward: float = Field(description="From -1 to 1.")
+    said: Literal["correction", "thumb", "example"]
+    feedback_id: str | None
+    offset: int
+
+
+class Explanation(Wire):
+    """The explanation of a reply."""
+
+    model_version: str = Field(description="The version that explains: the live one.")
+    answered_by: str = Field(description="The version that answered.")
+    settled: str | None = Field(description="The reply that the newest feedback about exactly this question asks for.")
+    grounds: list[ReplyScore] = Field(description="The reply that was given, then the best others.")
+    witnesses: list[RatedQuestion] = Field(description="The nearest first.")
 
 
 @router.get("/v1/models/{model}/predictions/{id}/why", "predict", response_model=Explanation)

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 
 from fastapi import Depends, Request, Response
 from fastapi.responses import HTMLResponse
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from online.api.audit import name_offset, record, record_corrections
 from online.api.bodies import invalid_body, read_json
@@ -19,8 +19,8 @@ from online.api.routes import Router
 from online.errors import BadInput, NotFound
 from online.plugins.feedback_links.feedback_page import PageNotice, complain, render_page, thank_for
 from online.plugins.feedback_links.holders import SignedPrediction, link_caller
-from online.plugins.feedback_links.schemas import LinkedFeedback
-from online.schemas.feedback import FeedbackItem, Receipt
+from online.schemas.feedback import CorrectionScope, FeedbackItem, Receipt
+from online.schemas.fields import Label, NativeRequest, Text
 from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
 from online.store.predictions import PredictionRow
@@ -29,6 +29,17 @@ FORM = "application/x-www-form-urlencoded"
 FORBIDDEN: Responses = {
     403: {**ERROR_RESPONSES[400], "description": "The signature is not valid, or the URL has expired."}
 }
+
+
+class LinkedFeedback(NativeRequest):
+    """Feedback about the prediction of a feedback_url: exactly one of reward, label and correction."""
+
+    reward: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
+    label: Label | None = None
+    correction: Text | None = None
+    scope: CorrectionScope | None = None
+    reason: str | None = Field(None, max_length=200)
+    comment: str | None = Field(None, max_length=2_000)
 
 
 def check_address(request: Request) -> None:

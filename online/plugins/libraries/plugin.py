@@ -16,9 +16,38 @@ class LibrariesPlugin(Plugin):
 
     def kinds(self) -> "Iterable[KindSpec]":
         """Return this plugin's kinds of models."""
-        from online.plugins.libraries.kinds import KINDS
+        from online.models.kinds import KindSpec, classifier
 
-        return KINDS
+        return (
+            classifier(
+                "river",
+                "online.plugins.libraries.river:River",
+                inputs=("table",),
+                state_is_signed=True,
+                options_can_load_code=True,
+            ),
+            KindSpec(
+                "river_regressor",
+                "online.plugins.libraries.river_regressor:RiverRegressor",
+                "regression",
+                inputs=("table",),
+                state_is_signed=True,
+                options_can_load_code=True,
+            ),
+            classifier(
+                "sklearn",
+                "online.plugins.libraries.sklearn_classifier:SklearnClassifier",
+                state_is_signed=True,
+                options_can_load_code=True,
+            ),
+            KindSpec(
+                "sklearn_regressor",
+                "online.plugins.libraries.sklearn_regressor:SklearnRegressor",
+                "regression",
+                state_is_signed=True,
+                options_can_load_code=True,
+            ),
+        )
 
 
 PLUGIN = LibrariesPlugin()

@@ -9,9 +9,11 @@ installation's key for this model: a file from elsewhere is refused before any o
 send one. (The snapshot's own signature says which version the file belongs to.)
 """
 
+import hashlib
 import hmac
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +21,6 @@ import numpy as np
 from online.models.contract import BadExample, Example, Options, State, StatePart, new_revision, pack_json, unpack_json
 from online.models.failures import CANNOT_LEARN, EstimatorFailures
 from online.models.options import Option, resolve
-from online.plugins.libraries.content_hash import compute_fingerprint
 from online.schemas.json_values import JSON, JSONObject
 
 PROBES = 8
@@ -227,3 +228,43 @@ def is_plain(value: object) -> bool:
     """Return whether it is a number, a boolean, None or a short text."""
     short = isinstance(value, str) and len(value) <= LONGEST_TEXT
     return value is None or isinstance(value, (bool, int, float)) or short
+
+
+def compute_fingerprint(value: object) -> str:
+    """Return sha256 of every number and name that is reachable from `value`, in whatever order it was made."""
+    seen = hashlib.sha256()
+    hash_content(value, seen.update, set())
+    return seen.hexdigest()
+
+
+def hash_content(value: Any, update: Callable[[bytes], None], inside: set[int]) -> None:
+    """Pass every number and name reachable from `value` to `update`, in an order set by content alone."""
+    if value is None or isinstance(value, (bool, int, float, str, bytes, complex)):
+        update(repr(value).encode())
+    elif isinstance(value, np.ndarray):
+        update(value.tobytes())
+    elif id(value) in inside:
+        update(b"cycle")
+    else:
+        inside.add(id(value))
+        update(type(value).__qualname__.encode())
+        for child in list_children(value):
+            hash_content(child, update, inside)
+        inside.discard(id(value))
+
+
+def list_children(value: Any) -> Iterable[object]:
+    """Return the parts of a value, in an order set by content alone."""
+    if isinstance(value, dict) or hasattr(value, "items"):
+        unseeded = (
+            "_rng" if isinstance(value, dict) and value.get("seed", 0) is None else None
+        )  # of river's distributions: never used to learn
+        kept = sorted((pair for pair in value.items() if pair[0] != unseeded), key=lambda pair: repr(pair[0]))
+        return [child for key, item in kept for child in (repr(key), item)]
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(repr, value))
+    if isinstance(value, (list, tuple)) or hasattr(value, "popleft"):
+        return list(value)
+    if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
+        return [value.__qualname__]
+    return [part for part in value.__reduce_ex__(4)[1:3] if part is not None]

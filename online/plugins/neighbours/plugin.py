@@ -16,9 +16,16 @@ class NeighboursPlugin(Plugin):
 
     def kinds(self) -> "Iterable[KindSpec]":
         """Return this plugin's kinds of models."""
-        from online.plugins.neighbours.kinds import KINDS
+        from online.models.kinds import classifier
 
-        return KINDS
+        return (
+            classifier(
+                "knn",
+                "online.plugins.neighbours.knn:Knn",
+                is_exact=True,
+                adapts=True,
+            ),
+        )
 
 
 PLUGIN = NeighboursPlugin()

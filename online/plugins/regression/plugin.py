@@ -16,9 +16,18 @@ class RegressionPlugin(Plugin):
 
     def kinds(self) -> "Iterable[KindSpec]":
         """Return this plugin's kinds of models."""
-        from online.plugins.regression.kinds import KINDS
+        from online.models.kinds import KindSpec
 
-        return KINDS
+        return (
+            KindSpec(
+                "regressor",
+                "online.plugins.regression.regressor:Regressor",
+                "regression",
+                is_exact=True,
+                can_hash_texts=True,
+                has_partial_sums=True,
+            ),
+        )
 
 
 PLUGIN = RegressionPlugin()

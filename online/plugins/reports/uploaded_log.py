@@ -7,11 +7,12 @@ nothing in it is imported, opened as a path or run.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
+from typing import get_args
 
 from online.errors import BadInput
 from online.evaluation.replay.candidate_files import collect_candidates
@@ -26,11 +27,11 @@ from online.evaluation.sources.opening import SURVEYED_ROWS, open_source
 from online.evaluation.sources.replay_source import ReadOptions, Source
 from online.io.progress import Progress
 from online.io.records import ReadLimits, check_file, open_bytes
-from online.models import parse_number
+from online.models import KINDS, check_untrusted_options, parse_number
 from online.plugins.reports.languages import ALL_WORDS
 from online.plugins.reports.report_page import write_report
 from online.plugins.reports.schemas import ColumnsAnswer, RecognisedColumn, ReplayRequest
-from online.plugins.reports.upload_checks import check_header, check_options
+from online.settings import Drift
 from online.state.workspace import name_translation
 
 MAX_SAMPLED = 300  # labels that are checked for being numbers
@@ -165,3 +166,24 @@ def prefer_as_oom_victim() -> None:
     """Let the system end this process before the service if memory runs out."""
     with suppress(OSError):  # not every system has this file
         Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def check_header(header: Mapping[str, object], name: str) -> None:
+    """Check the model that a log of ours names. Raises BadInput."""
+    kind, options, drift = header.get("kind"), header.get("options"), header.get("drift", "watch")
+    if kind not in [*KINDS] or not isinstance(options, dict) or drift not in get_args(Drift):
+        raise BadInput(f"{name}, line 1 names no model that is known here, or not its options: export the log again")
+    check_options(kind, options)
+
+
+def check_options(kind: object, options: Mapping[str, object]) -> None:
+    """Raise BadInput for an option that names code, or builds an object, of the sender's choice."""
+    try:
+        check_untrusted_options(kind, options)
+    except ValueError as error:
+        raise refuse_option(str(error)) from None
+
+
+def refuse_option(rule: str) -> BadInput:
+    """Return the error for an option that is only for the command line."""
+    return BadInput(f"of a log that is sent, {rule}; others are for `online replay`, where the code is")

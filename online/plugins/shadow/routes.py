@@ -3,15 +3,26 @@
 from dataclasses import asdict
 
 from fastapi import Response
+from pydantic import Field
 
 from online.api.dependencies import ModelDep
 from online.api.responses import json_response, live_headers
 from online.api.routes import Router
-from online.plugins.shadow.schemas import ShadowAnswer
 from online.plugins.shadow.tables import Comparison, compare_with_live
+from online.schemas.fields import Wire
 from online.snapshots.labels import SHADOW
 
 router = Router()
+
+
+class ShadowAnswer(Wire):
+    """The version with the label `shadow`, compared with what was answered."""
+
+    version: str | None = Field(description="Null: no version has the label.")
+    answered: int
+    judged: int = Field(description="Those with feedback that says what was right.")
+    shadow_right: int
+    live_right: int
 
 
 @router.get("/v1/models/{model}/shadow", "operate", response_model=ShadowAnswer)

@@ -6,8 +6,11 @@ headers: X-Model-Version, X-Learned-Until, X-Prediction-Ids.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
+import orjson
 from fastapi import Request, Response
 
 from online.api.auth.scopes import CallerDep
@@ -18,7 +21,6 @@ from online.api.routes import Router
 from online.api.shared_routes import Dialect, Document, PredictModelDep, SelectorDep, StatusModelDep
 from online.errors import BadInput
 from online.models import Answer
-from online.plugins.tensorflow.answers import write_classifications, write_columns, write_regressions, write_rows
 from online.plugins.tensorflow.errors import VersionErrors, malformed, unknown_model, unknown_servable
 from online.plugins.tensorflow.request_bodies import (
     check_instances,
@@ -28,7 +30,7 @@ from online.plugins.tensorflow.request_bodies import (
     read_signature_name,
 )
 from online.plugins.tensorflow.signatures import CLASSIFY, PREDICT, REGRESS, find_signature, metadata_of
-from online.plugins.tensorflow.tensor_signatures import output_tensors
+from online.plugins.tensorflow.tensor_signatures import Tensors, output_tensors, rank_candidates, regression_values
 from online.plugins.tensorflow.version_status import find_version, version_statuses
 from online.schemas.access.callers import Caller
 from online.schemas.predict import PredictRequest
@@ -151,3 +153,59 @@ async def get_metadata(model: StatusModelDep, selector: SelectorDep) -> Response
     served = find_version(model.live, selector)
     headers = version_headers(served.version, served.learned_until)
     return json_response(metadata_of(model.spec, served), headers=headers)
+
+
+# answers, byte for byte: spaces, the shortest float32, NaN as a number
+
+
+def write_rows(outputs: Tensors) -> bytes:
+    """`predictions`: a value for each instance where there is one output, otherwise an object for each."""
+    if len(outputs) == 1:
+        (array,) = outputs.values()
+        return b'{"predictions": ' + _write_array(array) + b"}"
+    count = len(next(iter(outputs.values())))
+    rows = (_write_object({name: array[at] for name, array in outputs.items()}) for at in range(count))
+    return b'{"predictions": [' + b", ".join(rows) + b"]}"
+
+
+def write_columns(outputs: Tensors) -> bytes:
+    """`outputs`: a tensor where there is one output, otherwise an object of tensors."""
+    if len(outputs) == 1:
+        (array,) = outputs.values()
+        return b'{"outputs": ' + _write_array(array) + b"}"
+    return b'{"outputs": ' + _write_object(outputs) + b"}"
+
+
+def write_classifications(answers: Sequence[Answer]) -> bytes:
+    """`results` of classify: for each example its [class, score] pairs, best first."""
+    return b'{"results": [' + b", ".join(map(_write_pairs, answers)) + b"]}"
+
+
+def _write_pairs(answer: Answer) -> bytes:
+    pairs = (b"[" + orjson.dumps(name) + b", " + write_number(score) + b"]" for name, score in rank_candidates(answer))
+    return b"[" + b", ".join(pairs) + b"]"
+
+
+def write_regressions(answers: Sequence[Answer]) -> bytes:
+    """`results` of regress: a number for each example."""
+    return b'{"results": ' + _write_array(regression_values(answers)) + b"}"
+
+
+def _write_object(arrays: Mapping[str, object]) -> bytes:
+    return b"{" + b", ".join(orjson.dumps(name) + b": " + _write_array(each) for name, each in arrays.items()) + b"}"
+
+
+def _write_array(array: Any) -> bytes:
+    """Return an array, or one element of it."""
+    if isinstance(array, np.ndarray):
+        return b"[" + b", ".join(map(_write_array, array)) + b"]"
+    return orjson.dumps(array) if isinstance(array, str) else write_number(array)
+
+
+def write_number(value: float) -> bytes:
+    """Return a float32 in its shortest form: 0.2, 1.0, NaN, Infinity."""
+    with np.errstate(over="ignore"):
+        number = np.float32(value)
+    if not np.isfinite(number):
+        return b"NaN" if np.isnan(number) else b"Infinity" if number > 0 else b"-Infinity"
+    return str(number).encode()

@@ -17,9 +17,19 @@ class TowersPlugin(Plugin):
 
     def kinds(self) -> "Iterable[KindSpec]":
         """Return this plugin's kinds of models."""
-        from online.plugins.towers.kinds import KINDS
+        from online.models.kinds import classifier
 
-        return KINDS
+        return (
+            classifier(
+                "tower",
+                "online.plugins.towers.tower:Tower",
+                options="online.plugins.towers.options",
+                options_can_load_code=True,
+                adapts=True,
+                has_parts=True,
+                graph="online.plugins.towers.graph:build",
+            ),
+        )
 
 
 PLUGIN = TowersPlugin()

@@ -19,7 +19,7 @@ from online.plugins.ensembles.challenger import (
 )
 from online.plugins.neighbours.knn import Knn
 from online.plugins.off_policy.scorers import list_every_candidate
-from online.plugins.reports.upload_checks import check_options
+from online.plugins.reports.uploaded_log import check_options
 from tests.models.synthetic import TOPICS, labels_only, numbers, replies, tables, text, texts, vectors
 from tests.plugins.ensembles.test_best_of import served_at, stream
 

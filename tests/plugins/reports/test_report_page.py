@@ -30,7 +30,8 @@ from online.evaluation.sources.opening import open_source
 from online.evaluation.words import IN_ENGLISH, LanguageWords
 from online.models import Answer
 from online.plugins.reports.findings import read_finding
-from online.plugins.reports.languages import ALL_WORDS, GLOSSARIES, WORDS
+from online.plugins.reports.glossary import GLOSSARIES
+from online.plugins.reports.languages import ALL_WORDS, WORDS
 from online.plugins.reports.report_page import build_key_figures, render_page
 from online.schemas.events import Event, EventKind
 from online.scoring.class_score import ClassScore

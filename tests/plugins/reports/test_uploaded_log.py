@@ -10,8 +10,7 @@ from online.errors import BadInput
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
 from online.models import admit
-from online.plugins.reports.upload_checks import check_header, check_options
-from online.plugins.reports.uploaded_log import choose_models, count_events
+from online.plugins.reports.uploaded_log import check_header, check_options, choose_models, count_events
 
 
 @pytest.mark.parametrize(

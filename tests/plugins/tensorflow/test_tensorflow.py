@@ -13,8 +13,8 @@ import pytest
 from online.errors import BadInput, TooLarge
 from online.models import Answer, build_candidates
 from online.plugins.grpc.protos import tensorflow_pb2 as tf
-from online.plugins.tensorflow import answers
-from online.plugins.tensorflow.messages import array_from_proto, proto_from_array
+from online.plugins.tensorflow import rest
+from online.plugins.tensorflow.rpc import array_from_proto, proto_from_array
 from online.plugins.tensorflow.tensor_signatures import instances_from_tensors, output_tensors, read_instance
 from online.settings import ModelSettings
 from tests.conftest import config
@@ -364,7 +364,7 @@ def test_a_path_that_no_route_matches_is_malformed(service: Service, method: str
     ],
 )
 def test_numbers_are_written_in_the_shortest_form_of_a_float32(value: float, written: bytes) -> None:
-    assert answers.write_number(value) == written
+    assert rest.write_number(value) == written
 
 
 def test_answers_are_written_byte_for_byte() -> None:
@@ -374,14 +374,14 @@ def test_answers_are_written_byte_for_byte() -> None:
     rows = (
         b'{"predictions": [{"classes": ["b", "a"], "scores": [0.8, 0.2]}, {"classes": ["", ""], "scores": [0.0, 0.0]}]}'
     )
-    assert answers.write_rows(outputs) == rows
-    assert answers.write_columns(outputs) == (
+    assert rest.write_rows(outputs) == rows
+    assert rest.write_columns(outputs) == (
         b'{"outputs": {"classes": [["b", "a"], ["", ""]], "scores": [[0.8, 0.2], [0.0, 0.0]]}}'
     )
-    assert answers.write_classifications([answered, abstained]) == b'{"results": [[["b", 0.8], ["a", 0.2]], []]}'
+    assert rest.write_classifications([answered, abstained]) == b'{"results": [[["b", 0.8], ["a", 0.2]], []]}'
     numbers = output_tensors("regressor", [Answer("2", ()), Answer(None, ())])
-    assert answers.write_rows(numbers) == b'{"predictions": [2.0, NaN]}'
-    assert answers.write_columns(numbers) == b'{"outputs": [2.0, NaN]}'
+    assert rest.write_rows(numbers) == b'{"predictions": [2.0, NaN]}'
+    assert rest.write_columns(numbers) == b'{"outputs": [2.0, NaN]}'
 
 
 @pytest.mark.parametrize(

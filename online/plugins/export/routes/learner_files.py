@@ -8,9 +8,14 @@ curate, unless the model's setting `share_sums` is true.
 """
 
 import asyncio
+import hashlib
+import json
+from collections import defaultdict
+from dataclasses import dataclass
 from functools import partial
 
 from fastapi import Request, Response
+from sqlalchemy import Connection
 
 from online.api.auth.scopes import check_scope
 from online.api.dependencies import ModelDep
@@ -18,12 +23,41 @@ from online.api.responses import live_headers
 from online.api.rest.replies import check_ranker
 from online.api.routes import Router
 from online.plugins.export.model_exports import exports_of
-from online.plugins.export.repertoire_files import write_repertoire_file
 from online.plugins.export.routes.sending import JSON, describe_file, send_file
 from online.schemas.access.callers import Caller
 from online.serving.model_runtime import ModelRuntime
+from online.store.repertoire.examples import load_examples
+from online.store.repertoire.replies import load_replies
 
 router = Router()
+
+FORMAT = 1  # of a repertoire
+
+
+@dataclass(frozen=True, slots=True)
+class RepertoireFile:
+    """The replies of a ranker and their example questions, as they are written, and the hash of that.
+
+    Texts instead of features: a device encodes them as it can, and the file of a hundred replies is a few kilobytes.
+    """
+
+    data: bytes
+    sha256: str
+
+
+def write_repertoire_file(connection: Connection, model: str) -> RepertoireFile:
+    """Return the file of the replies that are active: JSON, the same bytes for the same replies."""
+    examples = defaultdict[str, list[str]](list)
+    for reply, _, text in load_examples(connection, model):
+        examples[reply].append(text)
+    replies = [
+        {"id": row.id, "text": row.text, "examples": examples[row.id]}
+        for row in load_replies(connection, model)
+        if row.active
+    ]
+    content = {"format": FORMAT, "model": model, "replies": replies}
+    data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+    return RepertoireFile(data, hashlib.sha256(data).hexdigest())
 
 
 async def send_learner_file(request: Request, caller: Caller, model: ModelRuntime, version: str) -> Response:

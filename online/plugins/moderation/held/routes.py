@@ -1,8 +1,10 @@
 """Review of held feedback: list it, accept it, reject it."""
 
 import json
+from typing import Any, Literal
 
 from fastapi import Response
+from pydantic import Field
 from sqlalchemy import Connection
 
 from online.api.audit import name_offset, record
@@ -12,13 +14,38 @@ from online.api.responses import json_response, live_headers
 from online.api.routes import Router
 from online.plugins.moderation.held import deciding as review
 from online.plugins.moderation.held.queries import count_undecided, list_undecided
-from online.plugins.moderation.held.schemas import HeldAnswer, HeldItem
-from online.schemas.feedback import FeedbackItem, Receipt
+from online.schemas.feedback import CorrectionScope, FeedbackItem, Receipt
+from online.schemas.fields import Wire
 from online.store.callers.held_feedback import HeldFeedbackRow
 
 router = Router()
 
 MAX_LISTED = 200
+
+
+class HeldItem(Wire):
+    """One held item: exactly one of reward, label and correction is set."""
+
+    id: str
+    question: Any = Field(description="The instance that it is about.")
+    reward: float | None = None
+    label: str | None = None
+    correction: str | None = None
+    scope: CorrectionScope | None = None
+    caller: str
+    user: str | None
+    reason: Literal["review", "influence", "quarantine"] = Field(
+        description="review: visitors' teaching is reviewed; influence: its caller has said as much as one caller may; "
+        "quarantine: its caller is quarantined."
+    )
+    created_at: str
+
+
+class HeldAnswer(Wire):
+    """Held feedback that waits for a decision."""
+
+    held: list[HeldItem]
+    count: int = Field(description="How many wait; the list has the oldest of them.")
 
 
 @router.get("/v1/models/{model}/held", "curate", response_model=HeldAnswer)

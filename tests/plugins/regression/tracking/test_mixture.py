@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from online.plugins.regression.tracking.mixture import Mixture
+from online.plugins.regression.tracking.tracker import Mixture
 
 
 def feed(mixture: Mixture, truth: list[float], members_NK: list[list[float]]) -> list[float]:
