@@ -19,24 +19,11 @@ class EnsemblesPlugin(Plugin):
         """Return this plugin's kinds of models."""
         from online.models.kinds import classifier
 
+        # a member may be a river model, whose state is signed and whose options load code
+        of_both = {"is_ensemble": True, "adapts": True, "state_is_signed": True, "options_can_load_code": True}
         return (
-            classifier(
-                "best_of",
-                "online.plugins.ensembles.best_of:BestOf",
-                state_is_signed=True,  # a member may be a river model
-                is_ensemble=True,
-                options_can_load_code=True,
-                adapts=True,
-            ),
-            classifier(
-                "ensemble",
-                "online.plugins.ensembles.ensemble:Ensemble",
-                state_is_signed=True,  # a member may be a river model
-                is_ensemble=True,
-                options_can_load_code=True,
-                adapts=True,
-                spans_devices=True,
-            ),
+            classifier("best_of", "online.plugins.ensembles.best_of:BestOf", **of_both),
+            classifier("ensemble", "online.plugins.ensembles.ensemble:Ensemble", spans_devices=True, **of_both),
         )
 
     def wrappers(self) -> "Iterable[ModelWrapper]":

@@ -13,11 +13,12 @@ from online.models import Example, Options, create, recipe
 from online.models.devices.determinism import determinism_domain
 from online.plugins.towers.layout import ParameterLayout
 from online.plugins.towers.networks import Mlp
+from online.plugins.towers.options import STRENGTHS
 from online.plugins.towers.parts import SingleProcessEngine
 from online.plugins.towers.shared import as_tower
 from online.plugins.towers.stack import FLAT, LearningOptions, Stack
 from online.plugins.towers.step_rows import FreshRows
-from online.plugins.towers.strategies import STRATEGIES, DarkReplay, ExperienceReplay, TrainingStep
+from online.plugins.towers.strategies import STRATEGIES, DarkReplay, ExperienceReplay, TrainingStep, create_strategy
 from online.plugins.towers.tower import Tower
 from online.plugins.towers.trainer import SPREAD
 from tests.models.synthetic import row, vectors
@@ -166,6 +167,14 @@ def test_spare_rows_for_classes_and_columns_start_without_moments() -> None:
         views = grown.layout.views(getattr(grown, name))
         assert not views["0.weight"][:, 5:].any()
         assert not views["head weight"][:, :, 4:].any()
+
+
+def test_every_strategy_that_is_offered_exists_and_is_built_with_its_usual_strength() -> None:
+    assert [*STRENGTHS] == [*STRATEGIES]
+    for name, strength in STRENGTHS.items():
+        strategy = create_strategy(name, 0.0)
+        assert type(strategy) is STRATEGIES[name]
+        assert strategy.strength == strength
 
 
 @pytest.mark.few(2)

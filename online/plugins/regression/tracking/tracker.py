@@ -37,7 +37,7 @@ BLOCK = 16  # rows after which the members are solved again: more of wide inputs
 FIRST_SHARE = 3  # of the first rows, every one that adds a third to their count
 LEAST = 16  # scanned rows below which nothing is corrected
 
-# of the mixture
+# constants of `Mixture`
 LENGTHS = np.array([1.0, 3.0, 10.0, 30.0])  # of the recent errors whose mean corrects a member; and no correction
 LEVELS = 1 + len(LENGTHS)
 SHARE = 0.003  # of the weight, spread after each number
