@@ -93,12 +93,13 @@ def rollback(
       online rollback stable
     """
     from online.models import recipe
+    from online.state.version_control import VersionControl
 
     settings = load_settings(config, state=state)
     spec = select_model(settings, model)
     with open_workspace(settings) as workspace:
         snapshots = workspace.snapshots(spec.name)
-        manifest = snapshots.control.roll_back(
+        manifest = VersionControl(snapshots, workspace.store).roll_back(
             snapshots.labels.resolve(version), recipe(spec.kind, workspace.options(spec))
         )
     record_locally(settings, "roll_back", spec.name, f"version {manifest.version}")
@@ -125,18 +126,23 @@ def label(
       online label stable --drop
     """
     from online.snapshots.labels import LabelTarget
+    from online.state.version_control import VersionControl
 
     settings = load_settings(config, state=state)
-    snapshots = open_snapshots(settings, model)
     if drop == (version is not None):
         raise SetupError("name the version that gets the label, or use --drop")
-    if version is None:
-        snapshots.labels.delete(name)
+    with open_workspace(settings) as workspace:
+        snapshots = workspace.snapshots(select_model(settings, model).name)
+        versions = VersionControl(snapshots, workspace.store)
+        target = None if version is None else LabelTarget(snapshots.labels.resolve(version), percent)
+        if target is None:
+            versions.delete_label(name)
+        else:
+            versions.set_label(name, target)
+    if target is None:
         record_locally(settings, "delete_version_label", snapshots.model, label=name)
         typer.echo(f"the label {name} of {snapshots.model} is removed")
         return
-    target = LabelTarget(snapshots.labels.resolve(version), percent)
-    snapshots.labels.set(name, target)
     record_locally(settings, "label_version", snapshots.model, f"version {target.version}", label=name, percent=percent)
     share = f", for {percent:g} % of the traffic" if percent else ""
     typer.echo(f"version {target.version} of {snapshots.model} is {name}{share}")
@@ -155,11 +161,13 @@ def freeze(
       online freeze --model chat --reason "labels are being reviewed"
     """
     from online.snapshots.roll_back import Freeze
+    from online.state.version_control import VersionControl
     from online.store import now
 
     settings = load_settings(config, state=state)
-    snapshots = open_snapshots(settings, model)
-    snapshots.control.freeze(Freeze(now(), reason))
+    with open_workspace(settings) as workspace:
+        snapshots = workspace.snapshots(select_model(settings, model).name)
+        VersionControl(snapshots, workspace.store).freeze(Freeze(now(), reason))
     record_locally(settings, "freeze", snapshots.model)
     typer.echo(f"{snapshots.model} is frozen; after `online thaw` it learns the feedback that arrives until then")
 
@@ -172,6 +180,7 @@ def thaw(model: ModelOption = None, state: StateOption = None, config: ConfigOpt
       online thaw --model chat
     """
     from online.models import recipe
+    from online.state.version_control import VersionControl
     from online.store.quarantine import load_open
 
     settings = load_settings(config, state=state)
@@ -181,6 +190,7 @@ def thaw(model: ModelOption = None, state: StateOption = None, config: ConfigOpt
             raise SetupError(
                 f"the rollback guard froze {spec.name}: review it on the page, or at /v1/models/{spec.name}/quarantine"
             )
-        workspace.snapshots(spec.name).control.thaw(recipe(spec.kind, workspace.options(spec)))
+        versions = VersionControl(workspace.snapshots(spec.name), workspace.store)
+        versions.thaw(recipe(spec.kind, workspace.options(spec)))
     record_locally(settings, "thaw", spec.name)
     typer.echo(f"{spec.name} learns again")

@@ -124,6 +124,7 @@ class Bases:
             self._report_unread_history()
             return training, counts
         training.learned_until, training.log_digest = base.learned_until, base.log_digest
+        training.taught_until = base.taught_until
         training.missing_until = missing_until(base.metrics)
         training.refused |= self._find_retracted(base.learned_until, closed_at(base))
         counts.load(dict(base.metrics))

@@ -22,10 +22,11 @@ from dataclasses import asdict
 import torch
 
 from online.errors import EncoderMoved, LearningLost, LogReplaced, Unavailable
+from online.learning.agreement import LOOK_EVERY_S, Agreement
 from online.learning.base_building import Bases
 from online.learning.feedback_counts import FeedbackCounts
 from online.learning.gate import UnsoundSnapshot
-from online.learning.publisher import Publisher
+from online.learning.publisher import Publisher, place_of
 from online.learning.setup import LearnerSetup
 from online.learning.training_state import TrainingState
 from online.models import Options, can_tune_encoder, recipe, spec_of
@@ -38,6 +39,7 @@ from online.snapshots.progress import ProgressWriter
 from online.snapshots.set_aside import SetAsideRecord, find_foreign
 from online.state.base_snapshot import MISSING_UNTIL, missing_until
 from online.state.guard import Guard
+from online.state.version_control import VersionControl
 from online.store import Store, now
 from online.store.drift_alarms import add_drift_alarms
 from online.store.encoder_moves import check_encoder
@@ -136,6 +138,7 @@ class RelearningRun:
     def learn(self, entries: Sequence[Event]) -> None:
         """Learn further entries, and count them."""
         self.training.apply(entries)
+        note_relearned(self.training, entries, self.covers_until)
         for entry in entries:
             self._count(entry)
 
@@ -144,6 +147,12 @@ def asks_to_relearn(entries: Sequence[Event], covers_until: int) -> int | None:
     """Return the offset of the last event `relearn` after an offset; None if there is none."""
     offsets = [entry.offset for entry in entries if entry.kind == "relearn" and entry.offset > covers_until]
     return offsets[-1] if offsets else None
+
+
+def note_relearned(training: TrainingState, entries: Sequence[Event], covers_until: int) -> None:
+    """Note the events `relearn` that a state takes into account: it was learned after their events were made void."""
+    covered = [entry.offset for entry in entries if entry.kind == "relearn" and entry.offset <= covers_until]
+    training.relearned = max([training.relearned, *covered])
 
 
 class RefusalLog:
@@ -204,7 +213,11 @@ class Learner:
         setup = self.setup
         self.recipe = recipe(kind, options)
         self.progress = ProgressWriter(snapshots.folder.path, setup.clock)
-        self.publisher = Publisher(kind, options, snapshots, store, setup)
+        self.agreement = (
+            Agreement(snapshots, store, self.recipe, setup.replica, setup.clock) if store.is_shared else None
+        )
+        self.publisher = Publisher(kind, options, snapshots, store, setup, self.agreement)
+        self.versions = VersionControl(snapshots, store)
         self.log_identity = LogIdentity(snapshots, store, self.recipe)
         self.guard = None if setup.guard == "off" else Guard(snapshots, store, self.recipe, setup.guard)
         self.counts = self._create_counts()
@@ -273,6 +286,9 @@ class Learner:
         While a version with another encoder may still answer, nothing is published that has learned
         less than the whole log.
         """
+        self.versions.catch_up(self.recipe)
+        if self.agreement is not None:
+            self.agreement.start()
         self.resume()
         if self.guard is not None:
             self.guard.finish()
@@ -315,6 +331,7 @@ class Learner:
             self.training = self._create_training()
             return False
         self.training.learned_until = loaded.manifest.learned_until
+        self.training.taught_until, self.training.relearned = loaded.manifest.taught_until, loaded.manifest.relearned
         self.training.missing_until = missing_until(loaded.manifest.metrics)
         self.training.log_digest = loaded.manifest.log_digest
         self.counts.load(dict(loaded.manifest.metrics))
@@ -322,6 +339,8 @@ class Learner:
 
     def step(self) -> None:
         """Read once, learn the entries, publish what is due."""
+        if self.agreement is not None:
+            self.agreement.look()
         entries = self._read_next()
         if entries:
             with self.setup.quantum.turn(len(entries), self.setup.device):
@@ -333,7 +352,7 @@ class Learner:
             self.bases.advance(self._read_for, self.publisher.durable_until)
         if self.is_silent or (self.guard is not None and self.snapshots.control.frozen() is not None):
             return
-        due = self.publisher.find_due(self.training.learned_until)
+        due = self.publisher.find_due(self.training)
         if due is not None:
             self.publish(durable=due == "durable")
 
@@ -344,6 +363,8 @@ class Learner:
             training = self.training
             count = self.workers.find_count(training.model, training.learned_until, self._head) or count
             training.find_sums = self.workers.find_sums
+        if self.agreement is not None and (room := self.agreement.find_room(place_of(self.training))) is not None:
+            count = min(count, room)  # up to what another replica has published, and then adopt that
         entries = self._read(count, self._find_wait_ms())
         self._is_behind = len(entries) == count
         return entries
@@ -367,6 +388,8 @@ class Learner:
         if self.bases.is_busy:
             return 0.0
         is_pending = self.training.learned_until > self.publisher.tried_until and not self.is_silent
+        if self.agreement is not None and (is_pending or self.agreement.is_behind(place_of(self.training))):
+            return min(1000 * LOOK_EVERY_S, self.publisher.wait_ms)
         return self.publisher.wait_ms if is_pending else self.setup.idle_ms
 
     def _read(self, count: int, block_ms: float = 0, training: TrainingState | None = None) -> list[Event]:
@@ -404,6 +427,7 @@ class Learner:
         for entry in entries:
             self.counts.add(entry)
         covers_until = self.covers_until if self.relearning is None else self.relearning.covers_until
+        note_relearned(self.training, entries, self.covers_until)
         if (offset := asks_to_relearn(entries, covers_until)) is not None:
             self._begin_relearning(offset)
 
@@ -453,6 +477,7 @@ class Learner:
 
     def _replace_training(self, relearning: RelearningRun) -> None:
         before, self.training = self.training, relearning.training
+        self.training.relearned = max(self.training.relearned, relearning.offset)
         self.training.on_drift = self._record_drift
         self.counts, self.relearning, self.covers_until = self.relearned_counts, None, relearning.covers_until
         hashes = before.model.fingerprint(), self.training.model.fingerprint()

@@ -186,6 +186,7 @@ def create_learner(
         retention=None if settings.event_retention_days is None else RetentionPeriod(settings.event_retention_days),
         is_outdated=lambda: workspace.key_option(model).get("key") != options.get("key"),
         waits_for_disk=waits_for_disk,
+        replica=workspace.replica,
         workers=host or WorkerHost(),
         quantum=LearningQuantum(settings.learn_quantum_ms),
     )

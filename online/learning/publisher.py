@@ -13,10 +13,11 @@ is put on the disk in a thread, because a disk may take 0.15 s, in which nothing
 import logging
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from online.errors import Unavailable
+from online.learning.agreement import Agreement, Place
 from online.learning.gate import Gate, LiveComparison, UnsoundSnapshot
 from online.learning.setup import LearnerSetup
 from online.learning.training_state import TrainingState
@@ -25,7 +26,8 @@ from online.models.devices.determinism import determinism_domain
 from online.models.devices.placement import first_device
 from online.models.wrappers import name_answering
 from online.snapshots import Snapshots
-from online.snapshots.manifest import Manifest
+from online.snapshots.agreed import Publication, mirror
+from online.snapshots.manifest import RELEARNED, TAUGHT_UNTIL, Manifest
 from online.store import Store, now
 from online.store.refusals import RejectedSnapshotRow, add_rejection
 from online.telemetry import log_event
@@ -64,8 +66,11 @@ class Publisher:
         snapshots: Snapshots,
         store: Store,
         setup: LearnerSetup,
+        agreement: Agreement | None = None,
     ) -> None:
+        """agreement: with the learners of other replicas, where the store may have any."""
         self.snapshots, self.store, self.setup, self.clock = snapshots, store, setup, setup.clock
+        self.agreement = agreement
         self.publish_every_s = setup.publish_every_ms / 1000
         self.gate, self.recipe = Gate(kind, options), recipe(kind, options)
         self.comparison = LiveComparison(kind, options, snapshots, setup.golden_questions)
@@ -94,13 +99,19 @@ class Publisher:
         """How long it takes until the next version may be published."""
         return max(0.0, (self.published_at + self.publish_every_s - self.clock()) * 1000)
 
-    def find_due(self, learned_until: int) -> Due | None:
+    def find_due(self, training: TrainingState) -> Due | None:
         """Return what is due to be published, if anything. Raises Unavailable if a durable version did not reach the disk.
 
         A state that the gate refused is not tried again before more is learned.
         """
         if self.disk_write is not None and self.disk_write.cost_s.done():
             self.finish_disk_write()
+        learned_until, place = training.learned_until, place_of(training)
+        if self.agreement is not None:
+            if self.agreement.is_behind(place) or self.agreement.divergence is not None:
+                return None
+            if self.agreement.is_published(place) and not self.agreement.is_here():
+                return "durable" if self._is_durable_due() else "serving"  # at once: others answer with it
         if learned_until > self.tried_until and self.clock() - self.published_at >= self.publish_every_s:
             return "durable" if self._is_durable_due() else "serving"
         if self.rejected_since is None and learned_until > self.durable_until and self._is_durable_due():
@@ -130,22 +141,85 @@ class Publisher:
         started_at = self.clock()
         until = training.learned_until
         self.tried_until = until
-        if not durable and until <= self.snapshots.folder.live_until(self.recipe):
+        if self.agreement is None:
+            if not durable and not self.snapshots.folder.goes_live(self.recipe, until, training.taught_until):
+                return None
+            written = self._publish_alone(training, metrics, durable, replaces)
+        else:
+            written = self._publish_agreed(self.agreement, training, metrics, durable, replaces)
+        if written is None:
             return None
-        state = training.state(serving_only=not durable)
-        if not self._passes_gate(training, state, compares=not replaces):
-            return None
-        waits = durable and (replaces or self.setup.waits_for_disk)
-        written = self.snapshots.publisher.publish(state, self._describe(training, metrics, durable), replaces, waits)
         self._note_published(written)
         self.comparison.mark_published(written.version)
         self.rejected_since = None
-        if waits:
+        if durable and self._waits(replaces):
             self._mark_durable(until, self.clock() - started_at)
         elif durable:
             cost_s = self.disk_writer.submit(self._put_on_disk, written.version, started_at)
             self.disk_write = DiskWrite(cost_s, until)
         return written
+
+    def _waits(self, replaces: bool) -> bool:
+        """Whether a durable version is on the disk before learning goes on."""
+        return replaces or self.setup.waits_for_disk
+
+    def _publish_alone(
+        self, training: TrainingState, metrics: Mapping[str, float], durable: bool, replaces: bool
+    ) -> Manifest | None:
+        """Write a version of a model that only this process learns."""
+        state = training.state(serving_only=not durable)
+        if not self._passes_gate(training, state, compares=not replaces):
+            return None
+        manifest = self._describe(training, metrics, durable, self.snapshots.folder.next_version())
+        waits = durable and self._waits(replaces)
+        return self.snapshots.publisher.publish(state, manifest, replaces, waits)
+
+    def _publish_agreed(
+        self,
+        agreement: Agreement,
+        training: TrainingState,
+        metrics: Mapping[str, float],
+        durable: bool,
+        replaces: bool,
+    ) -> Manifest | None:
+        """Write the version that all replicas agree on at this place: a new one, or one that another has published."""
+        place = place_of(training)
+        if agreement.is_behind(place) or (not durable and agreement.is_published(place) and agreement.is_here()):
+            return None
+        state = training.state(serving_only=not durable)
+        is_published = agreement.is_published(place)
+        if not is_published and not self._passes_gate(training, state, compares=not replaces):
+            return None
+        manifest = self._describe(training, metrics, durable, version=0)
+        claimed = agreement.claim(manifest)
+        published = claimed.accepted
+        if published is None or not agreement.is_same(published, manifest.state_sha256):
+            return None
+        written = self._write_agreed(agreement, state, manifest, published, waits=durable and self._waits(replaces))
+        mirror(self.snapshots, claimed.state)
+        return written
+
+    def _write_agreed(
+        self, agreement: Agreement, state: State, manifest: Manifest, published: Publication, waits: bool
+    ) -> Manifest:
+        """Write a publication into the folder, or what it lacks there."""
+        writer = self.snapshots.publisher
+        numbered = replace(
+            manifest, version=published.version, parent=published.parent, created_at=published.created_at
+        )
+        if agreement.find_local(published) is None:
+            self.snapshots.aside.displace(published.version)
+            return writer.write(state, numbered, waits)
+        completed = writer.complete(state, numbered) if manifest.durable else None
+        if completed is not None:
+            if waits:
+                writer.make_durable(completed.version)
+            return completed
+        if not manifest.durable:
+            return self.snapshots.folder.manifest(published.version)
+        again = agreement.claim(manifest, repeats=True).accepted  # other files of the same state: a version of its own
+        assert again is not None, "a claim that repeats is accepted"
+        return writer.write(state, replace(numbered, version=again.version, parent=again.parent), waits)
 
     def _put_on_disk(self, version: int, began_at: float) -> float:
         self.snapshots.publisher.make_durable(version)
@@ -189,10 +263,10 @@ class Publisher:
         self.published_at = self.clock() + REJECTED_REST_S - self.publish_every_s
         return False
 
-    def _describe(self, training: TrainingState, metrics: Mapping[str, float], durable: bool) -> Manifest:
+    def _describe(self, training: TrainingState, metrics: Mapping[str, float], durable: bool, version: int) -> Manifest:
         return Manifest(
             model=self.snapshots.model,
-            version=self.snapshots.folder.next_version(),
+            version=version,
             parent=self.parent,
             learned_until=training.learned_until,
             created_at=now(),
@@ -201,7 +275,7 @@ class Publisher:
             feature_epoch=training.model.feature_epoch(),
             recipe=self.recipe,
             durable=durable,
-            metrics={**metrics, **training.model.facts()},
+            metrics={**metrics, **training.model.facts(), **describe_place(training)},
             determinism_domain=determinism_domain(first_device(self.setup.device)),
             log_digest=training.log_digest,
         )
@@ -237,3 +311,14 @@ class Publisher:
         log_event(log, "snapshot rejected", logging.ERROR, model=model, learned_until=until, reason=reason)
         row = RejectedSnapshotRow(model=model, since=since, until=until, times=1, reason=reason, created_at=now())
         self.store.submit(lambda connection: add_rejection(connection, row)).result()
+
+
+def place_of(training: TrainingState) -> Place:
+    """Return where a state is in the order of publications."""
+    return training.relearned, training.learned_until
+
+
+def describe_place(training: TrainingState) -> dict[str, float]:
+    """Return the metrics that place a state in its log, where they say more than its offset."""
+    taught = {TAUGHT_UNTIL: training.taught_until} if training.taught_until != training.learned_until else {}
+    return {**taught, **({RELEARNED: training.relearned} if training.relearned else {})}

@@ -19,7 +19,7 @@ class LearnerSetup:
     checked. is_outdated: whether the options have changed, so that another learner must take over. retention: how long the
     contents of events are kept; None: without end. waits_for_disk: whether learning continues only when a durable version is
     on the disk. workers: other processes that learn with this one. quantum: the size of a turn between two chances for
-    others; without a limit, a turn is a batch.
+    others; without a limit, a turn is a batch. replica: the name of this one among those that share the store.
     """
 
     device: str = "cpu"
@@ -35,4 +35,5 @@ class LearnerSetup:
     retention: RetentionPeriod | None = None
     waits_for_disk: bool = True
     workers: WorkerHost = field(default_factory=WorkerHost)
+    replica: str = "alone"
     quantum: LearningQuantum = field(default_factory=lambda: LearningQuantum(None))

@@ -27,7 +27,7 @@ OWN_PARTS = ("drift", "gate")  # of a state, beside the model's: the detectors, 
 
 def build_example(event: Event) -> Example:
     """Return the event as an example. Raises BadExample for a retraction or a void event, which teach nothing."""
-    if event.kind == "retraction" or event.kind == "void" or event.kind == "relearn":
+    if event.kind == "retraction" or event.kind == "void" or event.kind == "relearn" or event.kind == "control":
         raise BadExample(f"a {event.kind} of a retraction cannot be learned")
     return Example(
         event.offset,
@@ -49,7 +49,8 @@ class TrainingState:
     whose model is new to where the history begins, and returns the offset until which that has learned.
     refused: offsets that are excluded from learning, with the reasons.
     drift: off; watch: alarms are reported; act: the model also receives each alarm, right after the
-    entry that raised it. log_digest: of the log until learned_until; "" if it is not known. missing_until: the offset
+    entry that raised it. taught_until: the last offset at or before learned_until that is no control event. relearned: the offset
+    of the last event `relearn` that the state takes into account. log_digest: of the log until learned_until; "" if it is not known. missing_until: the offset
     up to which it lacks what had expired before it could learn it; 0: it lacks nothing. observe_together: entries that
     are learned one by one and observed together, if alarms are only reported: a replay needs them at its end. find_sums:
     the sums of examples, where another process has computed them. wrap: what the model is learned through.
@@ -66,6 +67,8 @@ class TrainingState:
     drift: Drift = "watch"
     on_drift: Callable[[Sequence[Alarm]], None] = lambda alarms: None
     learned_until: int = 0
+    taught_until: int = 0
+    relearned: int = 0
     log_digest: str = ""
     missing_until: int = 0
     restart: Callable[["TrainingState"], int] = lambda training: 0
@@ -97,6 +100,7 @@ class TrainingState:
                 self._apply_retractions(list(run))
             else:
                 self._apply_feedback(list(run))
+        self.taught_until = max([self.taught_until, *(each.offset for each in entries if each.kind != "control")])
         self.learned_until, self.log_digest = entries[-1].offset, entries[-1].digest
 
     def _apply_retractions(self, retractions: Sequence[Event]) -> None:

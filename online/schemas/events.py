@@ -10,7 +10,7 @@ POSITIVE_REWARD = 0.5  # rewards are in [0, 1]
 BODY = ("id", "kind", "label", "text", "reward", "choice", "target")  # fields of an event's body, in their order
 Scope = Literal["", "reply", "question"]
 EventKind = Literal[
-    "label", "reward", "correction", "reply", "retire", "restore", "sums", "retraction", "void", "relearn"
+    "label", "reward", "correction", "reply", "retire", "restore", "sums", "retraction", "void", "relearn", "control"
 ]
 
 
@@ -35,8 +35,11 @@ class Event:
 
     sums: what a device has learned by itself; `features` is the file of its sums (online/models/contributions.py).
 
-    Two kinds teach nothing. void: the place of an event of an erased user, of which nothing is left.
-    relearn: events before it were made void, so what was learned from them is learned again.
+    control: of an event of that kind, what changes about the versions that answer, as JSON (online/schemas/control.py).
+
+    Three kinds teach nothing. void: the place of an event of an erased user, of which nothing is left.
+    relearn: events before it were made void, so what was learned from them is learned again. control: a roll back, a freeze,
+    a label and the like.
     """
 
     id: str
@@ -49,6 +52,7 @@ class Event:
     target: "Event | None" = None
     holder: int = 0
     scope: Scope = ""
+    control: str = ""
     offset: int = field(default=0, compare=False)
     digest: str = field(default="", compare=False)
 
@@ -68,7 +72,7 @@ class Event:
     @property
     def teaches_nothing(self) -> bool:
         """Whether every learner passes over the event."""
-        return self.kind in ("void", "relearn")
+        return self.kind in ("void", "relearn", "control")
 
     def at(self, offset: int, digest: str = "") -> "Event":
         """Return the event at its place in the stream."""
@@ -81,6 +85,8 @@ class Event:
             fields["holder"] = self.holder
         if self.scope:  # likewise
             fields["scope"] = self.scope
+        if self.control:
+            fields["control"] = self.control
         if self.target is not None:
             fields["target"] = {"offset": self.target.offset, "event": self.target.body()}
         return TO_JSON(fields)
@@ -102,6 +108,6 @@ def chain_digest(previous: str, offset: int, event: Event) -> str:
     user is erased, and features change with the encoder. A digest is computed once, when the event is appended.
     """
     target = None if event.target is None else event.target.offset
-    scope = [event.scope] if event.scope else []  # left out otherwise, as before there were scopes
-    fields = [previous, offset, event.id, event.kind, event.label, event.reward, event.choice, target, *scope]
+    later = [field for field in (event.scope, event.control) if field]  # left out otherwise, as before there were any
+    fields = [previous, offset, event.id, event.kind, event.label, event.reward, event.choice, target, *later]
     return hashlib.sha256(TO_JSON(fields).encode()).hexdigest()

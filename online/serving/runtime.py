@@ -23,6 +23,7 @@ from online.serving.processes.supervisor import Supervisor
 from online.serving.processes.workers import Workers, report_versions
 from online.serving.rates import RateLimits
 from online.serving.readiness import ModelReadiness
+from online.serving.replica_follower import ReplicaFollower
 from online.serving.retention import RetentionJob
 from online.settings import Settings
 from online.state.workspace import Workspace
@@ -38,7 +39,8 @@ class Runtime:
 
     supervisor: of the learner; None if the learner runs elsewhere. store_process: commits feedback, and copies predictions
     from the journal. journal_thread: does the latter where there is no such process. is_primary: whether this is the
-    first worker, which does what only one process may do. observer: informed of where this process answers. new_id: draws an id. parts: what plugins keep.
+    first worker, which does what only one process may do. observer: informed of where this process answers. new_id: draws an id. follower: follows other
+    replicas, where the store may have any. parts: what plugins keep.
     """
 
     settings: Settings
@@ -57,6 +59,7 @@ class Runtime:
     is_primary: bool
     observer: DeviceObserver
     new_id: Callable[[], str]
+    follower: ReplicaFollower | None = None
     parts: ContributedParts = field(default_factory=ContributedParts)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     stopping: bool = False
@@ -105,6 +108,7 @@ class Runtime:
         """Load the live versions, and start the background work and the other processes."""
         if self.is_primary:
             self._lock = await asyncio.to_thread(self.workspace.lock_service)
+            await asyncio.to_thread(self._catch_up)
         for model in self.models.values():
             await model.live.refresh()
             await model.readiness.look_for_base()
@@ -116,6 +120,12 @@ class Runtime:
             await self._start_primary()
         else:
             self.run_until_stop(report_versions({name: model.live for name, model in self.models.items()}))
+
+    def _catch_up(self) -> None:
+        """Carry out changes of versions that were recorded while this service was away, or killed."""
+        for model in self.models.values():
+            with suppress(Unavailable):  # the follower, or the learner, does it later
+                model.versions.catch_up(model.live.encoder_config.recipe)
 
     async def start_parts(self, parts: ContributedParts) -> None:
         """Start what plugins keep, and their work in the background. Raises SetupError."""
@@ -132,6 +142,8 @@ class Runtime:
         if self.journal_thread is not None:
             self.journal_thread.start()
         self.run_until_stop(self.retention.run())
+        if self.follower is not None:
+            self.follower.start()
         if self.supervisor is not None:
             await self.supervisor.start()
         self.run_until_stop(self.erasures.run())
@@ -163,6 +175,8 @@ class Runtime:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
         self.observer.close()
+        if self.follower is not None:
+            await asyncio.to_thread(self.follower.stop)
         for part in self.parts.list(ServicePart):
             await part.close()
         for model in self.models.values():

@@ -18,12 +18,13 @@ Durable versions hold the whole state, and learning resumes from the newest of t
 """
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
-from online.errors import CorruptSnapshot
+from online.errors import CorruptSnapshot, NotFound
 from online.io.atomic import sync_folder
 from online.io.wakeup import Wakeup
-from online.snapshots.folder import LiveVersion, SnapshotFolder
+from online.snapshots.folder import AGREED, LiveVersion, LoadedSnapshot, SnapshotFolder
 from online.snapshots.labels import VersionLabels
 from online.snapshots.manifest import ManifestSeal
 from online.snapshots.publish import SnapshotPublisher
@@ -50,6 +51,21 @@ class Snapshots:
         self.publisher = SnapshotPublisher(folder, self.control)
         self.retention = VersionPruner(folder, self.labels, retain)
         self.aside = SetAsideVersions(folder, self.labels, retain)
+        self.fetch: Callable[[int], None] | None = None  # brings a version that another replica has
+
+    def obtain(self, version: int) -> LoadedSnapshot:
+        """Load a version, from another replica if it is not here. Raises NotFound, CorruptSnapshot or Unavailable."""
+        try:
+            return self.folder.load(version)
+        except NotFound:
+            if self.fetch is None:
+                raise
+        self.fetch(version)
+        return self.folder.load(version)
+
+    def forget_agreement(self) -> None:
+        """Let the folder follow the store again, whatever it was brought to before."""
+        (self.folder.path / AGREED).unlink(missing_ok=True)
 
     @property
     def has_base(self) -> bool:

@@ -30,6 +30,7 @@ from online.snapshots.manifest import Manifest, ManifestSeal, SnapshotFile
 NEAR, MAX_FACTS = 64, 20_000  # versions that are tried one by one; versions whose offset is remembered
 MANIFEST, SIGNATURE, ON_DISK = "manifest.json", "signature", "on-disk"
 ROLLED_BACK = "ROLLED_BACK"
+AGREED = "AGREED"  # the revision of the serving state to which the folder was brought (agreed.py)
 LIVE_TARGET = re.compile(r"(\d{1,18})(?:,held_until=(\d{1,18}))?(?:,previous=(\d{1,18}))?")
 
 
@@ -119,6 +120,19 @@ class SnapshotFolder:
         except CorruptSnapshot:
             return live.held_until or -1
         return max(live.held_until, manifest.learned_until)
+
+    def goes_live(self, recipe: str, learned_until: int, taught_until: int) -> bool:
+        """Return whether a version of this recipe goes live by itself: it has learned more, and no roll back holds it.
+
+        taught_until: as in the manifest. Control events that follow a roll back do not end it.
+        """
+        try:
+            live = self.live()
+        except CorruptSnapshot:
+            live = None
+        is_held = live is not None and taught_until <= live.held_until
+        until = self.live_until(recipe)
+        return learned_until > until and not (is_held and until >= 0)
 
     def versions(self) -> list[int]:
         """Return every complete version, oldest first."""
@@ -275,6 +289,10 @@ class SnapshotFolder:
                 return VersionFacts()
             self._facts[version] = VersionFacts(manifest.learned_until, manifest.created_at, manifest.recipe)
         return self._facts[version]
+
+    def forget_facts(self, version: int) -> None:
+        """Forget what was read of a version whose files were replaced."""
+        self._facts.pop(version, None)
 
     def manifests_of(self, recipe: str) -> Iterator[Manifest]:
         """Yield the manifests of a recipe, the newest first."""

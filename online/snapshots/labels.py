@@ -71,12 +71,7 @@ class VersionLabels:
 
         Raises BadInput, NotFound or CorruptSnapshot.
         """
-        if name in MOVING:
-            raise BadInput(f"the label {name} is assigned automatically; choose another")
-        if target.percent and name != CANARY:
-            raise BadInput(f"only the label {CANARY} has a share of the traffic")
-        if not LABEL.fullmatch(name):
-            raise BadInput(f"a label has 1 to 64 letters, digits or '_', not {name[:80]!r}")
+        check_label(name, target)
         with self.folder.locked():
             manifest = self.folder.load(target.version).manifest
             self.path.mkdir(exist_ok=True)
@@ -92,3 +87,13 @@ class VersionLabels:
             (self.path / name).unlink(missing_ok=True)
             sync_folder(self.path)
         self.folder.wakeup.notify()
+
+
+def check_label(name: str, target: LabelTarget) -> None:
+    """Raise BadInput for a label that cannot be set."""
+    if name in MOVING:
+        raise BadInput(f"the label {name} is assigned automatically; choose another")
+    if target.percent and name != CANARY:
+        raise BadInput(f"only the label {CANARY} has a share of the traffic")
+    if not LABEL.fullmatch(name):
+        raise BadInput(f"a label has 1 to 64 letters, digits or '_', not {name[:80]!r}")

@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from online.schemas.json_values import JSONObject
 
 FORMAT = 1
+TAUGHT_UNTIL = (
+    "taught_until"  # a metric: the last learned event that is no control event, where that is not the last of all
+)
+RELEARNED = "relearned"  # a metric: the offset of the last event `relearn` that the state takes into account
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,16 @@ class Manifest:
     format: int = FORMAT
     determinism_domain: str = ""
     log_digest: str = ""
+
+    @property
+    def taught_until(self) -> int:
+        """The last offset at or before learned_until that is no control event."""
+        return int(self.metrics.get(TAUGHT_UNTIL, self.learned_until))
+
+    @property
+    def relearned(self) -> int:
+        """The offset of the last event `relearn` that the state takes into account; 0 if none."""
+        return int(self.metrics.get(RELEARNED, 0))
 
     @classmethod
     def parse(cls, data: bytes) -> "Manifest":

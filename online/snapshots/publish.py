@@ -37,31 +37,70 @@ class SnapshotPublisher:
         sees it; otherwise it survives the end of this process, and a loss of power only after `make_durable`. Raises
         Unavailable if the disk refuses a write; then nothing has changed.
         """
+        published = self.write(state, manifest, waits)
+        with self.folder.locked():
+            is_next = replaces or self.folder.goes_live(manifest.recipe, manifest.learned_until, manifest.taught_until)
+            if is_next and self.control.frozen() is None:
+                self._set_live(manifest.version)
+        if waits:
+            sync_folder(self.folder.path)
+        self.folder.wakeup.notify()
+        return published
+
+    def _set_live(self, version: int) -> None:
+        """Make a new version live. The lock is held."""
+        try:
+            self.folder.set_live(LiveVersion(version, previous=self.folder.live_number()), durable=False)
+        except OSError as error:
+            raise Unavailable(
+                f"version {version} of {self.folder.model} could not be made live: {error.strerror}"
+            ) from error
+        self.folder.sound_version = version
+
+    def write(self, state: State, manifest: Manifest, waits: bool = False) -> Manifest:
+        """Write a version that does not go live. waits: as in `publish`. Raises Unavailable; then nothing has changed."""
         aside = self.folder.path / f".{manifest.version}.part"
         try:
-            published = self._write_version(aside, state, manifest)
+            written = self._write_version(aside, state, manifest)
             if waits:
                 put_on_disk(aside)
             aside.rename(self.folder.path / str(manifest.version))
-            with self.folder.locked():
-                is_next = replaces or manifest.learned_until > self.folder.live_until(manifest.recipe)
-                if is_next and self.control.frozen() is None:
-                    self.folder.set_live(
-                        LiveVersion(manifest.version, previous=self.folder.live_number()), durable=False
-                    )
-                    self.folder.sound_version = manifest.version
-            if waits:
-                sync_folder(self.folder.path)
         except OSError as error:
             shutil.rmtree(aside, ignore_errors=True)
             raise Unavailable(
                 f"version {manifest.version} of {self.folder.model} could not be written: {error.strerror}"
             ) from error
+        self._note_parts(state, written)
+        return written
+
+    def complete(self, state: State, manifest: Manifest) -> Manifest | None:
+        """Add to a version what only a learner reads, so that learning can resume from it.
+
+        The files that a server loads stay as they are, and the manifest is replaced in one step. None if the state would give
+        other files than the version has. Raises Unavailable; then nothing has changed.
+        """
+        aside, folder = (self.folder.path / name for name in (f".{manifest.version}.part", str(manifest.version)))
+        before = self.folder.manifest(manifest.version).files
+        try:
+            written = self._write_version(aside, state, manifest)
+            if any(written.files.get(name) != file for name, file in before.items()):
+                return None
+            for name in written.files.keys() - before.keys():
+                os.replace(aside / f"{name}.safetensors", folder / f"{name}.safetensors")
+            os.replace(aside / MANIFEST, folder / MANIFEST)
+        except OSError as error:
+            raise Unavailable(
+                f"version {manifest.version} of {self.folder.model} could not be completed: {error.strerror}"
+            ) from error
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+        self._note_parts(state, written)
+        return written
+
+    def _note_parts(self, state: State, written: Manifest) -> None:
         for name, part in state.items():
             if part.revision is not None:
-                self._written[name] = (part.revision, manifest.version, published.files[name])
-        self.folder.wakeup.notify()
-        return published
+                self._written[name] = (part.revision, written.version, written.files[name])
 
     def make_durable(self, version: int) -> None:
         """Put a version that this process has published on the disk. Raises Unavailable.

@@ -125,7 +125,8 @@ class LiveControl:
             newest = max(
                 self.folder.manifests_of(recipe), key=lambda each: (each.learned_until, each.version), default=None
             )
-            if newest is not None and newest.learned_until > until:
+            is_held = held and live is not None and newest is not None and newest.taught_until <= live.held_until
+            if newest is not None and newest.learned_until > until and not is_held:
                 self.folder.set_live(LiveVersion(newest.version, previous=self.folder.live_number()), durable=True)
             (self.folder.path / "FROZEN").unlink(missing_ok=True)
             sync_folder(self.folder.path)

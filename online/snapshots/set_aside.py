@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 
 from online.errors import CorruptSnapshot
 from online.io.atomic import replace_file, sync_folder
-from online.snapshots.folder import ROLLED_BACK, LiveVersion, SnapshotFolder, list_numbers
+from online.snapshots.folder import AGREED, ROLLED_BACK, LiveVersion, SnapshotFolder, list_numbers
 from online.snapshots.labels import VersionLabels
 from online.snapshots.manifest import Manifest
 
@@ -75,6 +75,7 @@ class SetAsideVersions:
             self._write_notice(replace(notice, versions=tuple(sorted(foreign))))
             self._replace_live(foreign, live, notice.head)
             (self.folder.path / ROLLED_BACK).unlink(missing_ok=True)  # its offsets may be those of another log
+            (self.folder.path / AGREED).unlink(missing_ok=True)  # likewise its revision
             for name in labels:
                 (self.labels.path / name).unlink(missing_ok=True)
             for version in notice.versions:
@@ -86,6 +87,15 @@ class SetAsideVersions:
             shutil.rmtree(self.path / str(version), ignore_errors=True)
         self.folder.wakeup.notify()
         return notice
+
+    def displace(self, version: int) -> None:
+        """Move a version aside whose number belongs to another one, as after a fail-over of the store; nothing if there is none."""
+        with self.folder.locked():
+            self.path.mkdir(exist_ok=True)
+            shutil.rmtree(self.path / str(version), ignore_errors=True)
+            with suppress(FileNotFoundError):
+                (self.folder.path / str(version)).rename(self.path / str(version))
+        self.folder.forget_facts(version)
 
     def mark_learned_again(self, until: int) -> None:
         """Record that a version has learned until an offset: after the notice's `head` all is as it should be."""

@@ -10,12 +10,16 @@ callers gave the feedback, a change of the world is the likely cause, and learni
 """
 
 import logging
+from functools import partial
 
-from online.errors import Conflict, CorruptSnapshot, NotFound
+from sqlalchemy import Connection
+
+from online.schemas.control import ControlChange
 from online.schemas.fields import Cause
 from online.settings import GuardMode
 from online.snapshots import Snapshots
-from online.snapshots.roll_back import Freeze
+from online.snapshots.agreed import ServingState
+from online.state.version_control import VersionControl
 from online.store import Store, now, quarantine
 from online.store.events import count_feedback_of_callers
 from online.store.quarantine import QuarantineRow
@@ -32,6 +36,7 @@ class Guard:
     def __init__(self, snapshots: Snapshots, store: Store, recipe: str, mode: GuardMode = "callers") -> None:
         """mode: whose feedback may be quarantined."""
         self.snapshots, self.store, self.recipe, self.mode = snapshots, store, recipe, mode
+        self.versions = VersionControl(snapshots, store)
 
     def is_suspect(self, since: int, until: int) -> bool:
         """Return whether the feedback from one offset to another may be quarantined."""
@@ -62,35 +67,31 @@ class Guard:
             ended_at=None,
             outcome=None,
         )
-        if self.store.submit(lambda connection: quarantine.begin(connection, row)).result():
-            self._carry_out(row)
+        change = describe_quarantine(row)
+        recorded = self.store.submit(partial(self._begin, row=row, change=change)).result()
+        if recorded is not None:
+            self._finish(row, change, recorded)
+
+    def _begin(
+        self, connection: Connection, row: QuarantineRow, change: ControlChange
+    ) -> tuple[int, ServingState] | None:
+        """Record a quarantine, and what it changes about the versions; None if there is one already."""
+        return self.versions.record(connection, change) if quarantine.begin(connection, row) else None
+
+    def _finish(self, row: QuarantineRow, change: ControlChange, recorded: tuple[int, ServingState]) -> None:
+        self.versions.finish(recorded, change, self.recipe)
+        facts = {"since": row.since, "version": row.rolled_back_to, "reason": row.reason}
+        log_event(log, "quarantine started", logging.WARNING, model=row.model, **facts)
 
     def finish(self) -> None:
         """Complete a quarantine that another process began before it was killed."""
         row = self.store.read(lambda connection: quarantine.load_open(connection, self.snapshots.model))
         if row is not None and self.snapshots.control.frozen() is None:
-            self._carry_out(row)
+            self.versions.apply(describe_quarantine(row), self.recipe)
 
-    def _carry_out(self, row: QuarantineRow) -> None:
-        """Freezing comes last: a frozen model shows that all is done."""
-        if row.rolled_back_to is not None:
-            self._roll_back(row.rolled_back_to)
-        cause = Cause(code="guard", figures={"since": row.since})
-        self.snapshots.control.freeze(Freeze(row.created_at, f"the guard: {row.reason}", cause.model_dump()))
-        log_event(
-            log,
-            "quarantine started",
-            logging.WARNING,
-            model=row.model,
-            since=row.since,
-            version=row.rolled_back_to,
-            reason=row.reason,
-        )
 
-    def _roll_back(self, version: int) -> None:
-        try:
-            self.snapshots.control.roll_back(version, self.recipe)
-        except (NotFound, CorruptSnapshot, Conflict) as error:  # the live version stays, frozen
-            log_event(
-                log, "rollback failed", logging.ERROR, model=self.snapshots.model, version=version, reason=str(error)
-            )
+def describe_quarantine(row: QuarantineRow) -> ControlChange:
+    """Return the change that a quarantine makes: an older version answers, where there is one, and nothing is learned."""
+    cause = Cause(code="guard", figures={"since": row.since}).model_dump()
+    reason, at = f"the guard: {row.reason}", row.created_at
+    return ControlChange("quarantine", row.rolled_back_to, at=at, reason=reason, cause=cause, since=row.since)

@@ -7,6 +7,7 @@
 <state>/encoders/                  tuned text encoders, each named by its sha256
 <state>/keys.json                  keys that sign links, cookies, river states, entries in Redis, ...
 <state>/audit.head                 the newest entry of the audit log
+<state>/replica                    the name of this service among those that share the store
 <state>/encoders/<model>.next      names the encoder that is about to be adopted
 <state>/reports/<model>/           reports on its log: <last offset>.html, and <last offset>.de.html in German
 <state>/replays/<id>/              an uploaded log until its replay is done; then the report
@@ -20,7 +21,10 @@
 
 import json
 import os
+import secrets
+import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO, Any
@@ -125,6 +129,17 @@ class Workspace:
         if not head and not snapshots.folder.versions():
             return model.kind if saved == model.kind else None
         return saved
+
+    @property
+    def replica(self) -> str:
+        """The name of this service among those that share the store: of the machine, with a part that only this folder has."""
+        path = self.state / "replica"
+        with suppress(FileNotFoundError):
+            return path.read_text()
+        with lock_file(self.state / "replica.lock"):
+            if not path.exists():
+                replace_file(path, f"{socket.gethostname()[:40]}-{secrets.token_hex(3)}".encode(), durable=True)
+        return path.read_text()
 
     @property
     def journal(self) -> Path:

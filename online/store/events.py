@@ -38,6 +38,7 @@ from online.store.database.tables import table_of
 from online.store.database.values import index_only_where, insert_rows, now
 from online.store.repertoire.examples import add_examples, delete_examples
 
+CHANNEL = "online"  # of Postgres, on which replicas hear of changes
 GIVEN = ("label", "reward", "correction", "sums")  # kinds of a feedback's own event
 MAX_PAGE_BYTES = 1 << 26  # of the features of one page: sums of devices may take megabytes each
 EventSource = Literal["feedback", "repertoire", "operator"]
@@ -59,6 +60,7 @@ class EventRow(SQLModel, table=True):
         Index("event_by_feedback", "model", "feedback_id", **index_only_where("feedback_id IS NOT NULL")),
         Index("event_by_target", "model", "target_offset", **index_only_where("target_offset IS NOT NULL")),
         Index("event_of_repertoire", "model", "label", **index_only_where("source = 'repertoire'")),
+        Index("event_of_control", "model", "offset", **index_only_where("kind = 'control'")),
     )
 
     model: str = Field(primary_key=True)
@@ -137,6 +139,7 @@ class EventBatch:
         """Write what was appended. Afterwards others may append to the log in this transaction."""
         if self._rows:
             insert_rows(self.connection, EVENTS, self._rows)
+            notify_replicas(self.connection, self.model)
         if self._examples:
             add_examples(self.connection, self.model, self._examples)
         if self._retracted:
@@ -171,6 +174,12 @@ def lock_log(connection: Connection, model: str) -> None:
     """Let one transaction append to the log of a model at a time. On SQLite the transaction is the lock."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:model))"), {"model": f"online/{model}"})
+
+
+def notify_replicas(connection: Connection, model: str) -> None:
+    """Wake the replicas that wait for a change of a model, once this transaction is committed."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_notify(:channel, :model)"), {"channel": CHANNEL, "model": model})
 
 
 def find_offsets(connection: Connection, model: str, ids: Sequence[str]) -> dict[str, int]:

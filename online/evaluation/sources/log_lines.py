@@ -241,6 +241,7 @@ def parse_event(line: LineFields, features: bytes) -> Event:
         target=target,
         holder=line.whole("holder") if "holder" in line.fields else 0,
         scope=scope,
+        control=line.text("control") if "control" in line.fields else "",
     )
 
 

@@ -19,6 +19,7 @@ from online.plugins.encoder_tuning.text_events import (
     TextEvent,
     read_page,
 )
+from online.schemas.control import ControlChange
 from online.store.encoder_moves import (
     MOVED_EVENTS,
     MOVED_PREDICTIONS,
@@ -26,6 +27,7 @@ from online.store.encoder_moves import (
     finish_move,
     load_predictions_to_move,
 )
+from online.store.publications import record_change
 from online.telemetry import log_event
 
 log = logging.getLogger("online.reencoding")
@@ -73,6 +75,8 @@ class Reencoding:
             return False
         self._encode(events, predictions)
         finish_move(self.connection, self.model)
+        adoption = ControlChange("adopt_encoder", encoder=name)
+        record_change(self.connection, self.model, adoption, self.connection.dialect.name != "sqlite")
         self.connection.commit()
         held_ms = round(1000 * (time.monotonic() - began), 1)  # no other writer could commit for this time
         log_event(log, "encoder adopted", model=self.model, encoder=name[:16] or "frozen", held_ms=held_ms)

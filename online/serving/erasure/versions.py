@@ -20,6 +20,7 @@ from online.serving.erasure.progress import DONE, ModelErasure
 from online.serving.erasure.statement import describe_relearning, describe_state
 from online.snapshots.manifest import Manifest
 from online.snapshots.set_aside import find_foreign
+from online.state.version_control import VersionControl
 from online.store.erasure import log, relearnings
 from online.store.events import head_of, load_digests
 
@@ -65,7 +66,8 @@ def relearn(erasure: ModelErasure) -> bool:
 
 def remove_snapshots(erasure: ModelErasure) -> bool:
     """Delete snapshots from before the erasure; return whether that is done."""
-    erasure.snapshots.retention.remove_before(erasure.counts["after"]["version"])
+    versions = VersionControl(erasure.snapshots, erasure.context.workspace.store)
+    versions.forget_before(erasure.counts["after"]["version"])
     erasure.save("set_aside", **forget_files(erasure))
     return True
 

@@ -4,11 +4,16 @@ Feedback is retracted in several transactions, so that others can write in betwe
 is killed in between leaves the quarantine open; the next call continues where it stopped.
 """
 
+from typing import NamedTuple
+
 from sqlalchemy import Connection
 
 from online.errors import NotFound
+from online.schemas.control import ControlChange
 from online.serving.feedback.retraction import find_closed_until, record_retraction
 from online.serving.transactions import Transactions
+from online.snapshots.agreed import ServingState
+from online.state.version_control import VersionControl
 from online.store import now, quarantine
 from online.store.events import head_of
 from online.store.feedback import list_unretracted_between
@@ -16,17 +21,27 @@ from online.store.feedback import list_unretracted_between
 MAX_RETRACTIONS = 200  # in one transaction
 
 
-async def end_quarantine(transactions: Transactions, outcome: quarantine.Outcome) -> quarantine.QuarantineRow:
-    """End the open quarantine of a model. Raises NotFound if there is none."""
-    ended: quarantine.QuarantineRow | None = None
+class EndedQuarantine(NamedTuple):
+    """A quarantine that is ended, and the change that thaws the model, which is recorded and not carried out yet."""
+
+    row: quarantine.QuarantineRow
+    change: ControlChange
+    recorded: tuple[int, ServingState]
+
+
+async def end_quarantine(
+    transactions: Transactions, versions: VersionControl, outcome: quarantine.Outcome
+) -> EndedQuarantine:
+    """End the open quarantine of a model; the caller carries out the change. Raises NotFound if there is none."""
+    ended: EndedQuarantine | None = None
     while ended is None:
-        ended = await transactions.commit(lambda connection: record_end(connection, transactions, outcome))
+        ended = await transactions.commit(lambda connection: record_end(connection, transactions, versions, outcome))
     return ended
 
 
 def record_end(
-    connection: Connection, transactions: Transactions, outcome: quarantine.Outcome
-) -> quarantine.QuarantineRow | None:
+    connection: Connection, transactions: Transactions, versions: VersionControl, outcome: quarantine.Outcome
+) -> EndedQuarantine | None:
     """Return one transaction of it; None while there is more feedback to retract."""
     model = transactions.name
     row = quarantine.load_open(connection, model)
@@ -41,4 +56,5 @@ def record_end(
         return None
     row.until, row.outcome, row.ended_at = until, outcome, now()
     quarantine.end(connection, row, until, outcome, row.ended_at)
-    return row
+    change = ControlChange("end_quarantine", is_held=outcome == "dropped", since=row.since, outcome=outcome)
+    return EndedQuarantine(row, change, versions.record(connection, change))

@@ -38,10 +38,12 @@ from online.store.events import EVENTS
 from online.store.feedback import FEEDBACK
 from online.store.log_rows import TALLIES
 from online.store.predictions import PREDICTIONS
+from online.store.publications import PUBLICATIONS, SERVING
 from online.store.quarantine import QUARANTINES
 from online.store.refusals import REFUSALS, REJECTED_SNAPSHOTS
 from online.store.repertoire.examples import EXAMPLES
 from online.store.repertoire.replies import REPLIES
+from online.store.replicas import LEASES, REPLICAS
 from online.store.usage.tables import USAGE_TABLES
 
 if TYPE_CHECKING:
@@ -72,6 +74,10 @@ CORE_TABLES = [
     ERASURE_ITEMS,
     RELEARNINGS,
     AUDIT,
+    PUBLICATIONS,
+    SERVING,
+    REPLICAS,
+    LEASES,
 ]
 UNRECORDED = "unrecorded"  # the revision of tables that the core had before their group did: its first one
 NOTHING: dict[tuple[Table, str], str] = {}  # the queries of `select_nothing`, by table and dialect
@@ -79,7 +85,7 @@ NOTHING: dict[tuple[Table, str], str] = {}  # the queries of `select_nothing`, b
 
 def list_groups() -> list[TableGroup]:
     """Return the tables of the core, of the features that are still in this package, and of every plugin."""
-    core = TableGroup(CORE, CORE_TABLES, ("1",), MIGRATIONS / "core")
+    core = TableGroup(CORE, CORE_TABLES, ("1", "2"), MIGRATIONS / "core")
     return [core, USAGE_TABLES, *collect_all("tables")]
 
 
