@@ -17,6 +17,7 @@ from online.serving.transactions import Transactions
 from online.serving.versions import ServedVersion
 from online.state.base_snapshot import find_base, missing_until
 from online.store.events import check_log, head_of
+from online.store.publications import has_learned_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class Readiness:
     starter_until: int = 0
     _starter_was_learned: bool = False
     _has_base: bool = False
+    _has_published: bool = False
 
     @property
     def unready_reason(self) -> str | None:
@@ -62,14 +64,16 @@ class Readiness:
         notice = self.live.set_aside
         if notice is not None and not notice.learned_again and self.live.frozen is None:
             return f"it learns its log again: {notice.reason}"
+        if self.waits_for_base and self._has_published:
+            return "other replicas answer with a version that is not here yet: it is fetched, or learned from the log"
         if self.waits_for_base:
             return "it begins with a base, which is not live yet: its learner makes it the first version"
         return None if self.has_learned_starter else "its first repertoire is not learned yet"
 
     @property
     def waits_for_base(self) -> bool:
-        """Whether the model answers as one that has learned nothing although it has a base to begin with."""
-        return self._has_base and not self.live.current.version
+        """Whether the model answers as one that has learned nothing although it has a base, or others have versions of it."""
+        return (self._has_base or self._has_published) and not self.live.current.version
 
     async def look_for_base(self) -> None:
         """Note whether the model has a base that no version rests on yet. Without the store it stays unknown."""
@@ -79,6 +83,7 @@ class Readiness:
     def _note_base(self, connection: Connection) -> None:
         if not self.live.current.version:
             self._has_base = find_base(connection, self.live.snapshots, self.live.encoder_config.recipe) is not None
+            self._has_published = has_learned_version(connection, self.live.snapshots.model)
 
     @property
     def missing_until(self) -> int:

@@ -91,10 +91,11 @@ class SetAsideVersions:
     def displace(self, version: int) -> None:
         """Move a version aside whose number belongs to another one, as after a fail-over of the store; nothing if there is none."""
         with self.folder.locked():
+            if not (self.folder.path / str(version)).exists():
+                return
             self.path.mkdir(exist_ok=True)
             shutil.rmtree(self.path / str(version), ignore_errors=True)
-            with suppress(FileNotFoundError):
-                (self.folder.path / str(version)).rename(self.path / str(version))
+            (self.folder.path / str(version)).rename(self.path / str(version))
         self.folder.forget_facts(version)
 
     def mark_learned_again(self, until: int) -> None:

@@ -124,6 +124,13 @@ def load_revisions(connection: Connection) -> dict[str, int]:
     return dict(connection.execute(select(SERVING.c.model, SERVING.c.revision)).all())
 
 
+def has_learned_version(connection: Connection, model: str) -> bool:
+    """Return whether a version answers that has learned something."""
+    state = load_serving(connection, model)
+    live = None if state is None else StoredPublications(connection, model).find(state.live)
+    return live is not None and live.learned_until > 0
+
+
 def load_newest(connection: Connection, model: str, recipe: str) -> tuple[Publication | None, ServingState | None]:
     """Return the newest publication of a recipe, and what answers."""
     return StoredPublications(connection, model).newest(recipe), load_serving(connection, model)
