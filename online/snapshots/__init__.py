@@ -64,7 +64,7 @@ class Snapshots:
         )
 
 
-__all__ = ["Snapshots"]
+__all__ = ["ManifestSeal", "Snapshots"]
 
 
 class VersionPruner:
