@@ -12,6 +12,10 @@ from pydantic import SecretStr
 from sqlalchemy import text
 
 from online.errors import SetupError
+from online.learning.process import report
+from online.learning.workers import WorkerHost
+from online.models.devices.observer import create_observer
+from online.models.devices.probe import SystemDevices
 from online.settings import Settings
 from online.state.shared_keys import StoredKeys, seal, share_signing_keys, unseal
 from online.state.signing_keys import PURPOSES, SigningKey, SigningKeys, add_missing
@@ -98,6 +102,13 @@ def test_other_processes_of_a_state_folder_see_a_rotation_in_its_file(open_repli
     new = rotate(one, "river")
     two.refresh_from_store()
     assert learner.valid_keys("river")[0].id == new
+
+
+def test_a_learner_without_a_service_beside_it_follows_a_rotation(open_replica: Open, tmp_path: Path) -> None:
+    one, two = open_replica("one"), open_replica("two")
+    new = rotate(one, "river")
+    report(two, create_observer(tmp_path / "two", "learner", "learner", SystemDevices(), {}), WorkerHost())
+    assert SigningKeys(tmp_path / "two").valid_keys("river")[0].id == new
 
 
 def test_a_new_key_verifies_at_other_replicas_before_it_signs(open_replica: Open) -> None:
