@@ -6,11 +6,11 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import IO
 
-from online.errors import EncoderMoved, LogReplaced
+from online.errors import EncoderMoved, LogReplaced, OnlineError
 from online.io.backoff import Backoff
 from online.io.cache import cache_folder
 from online.io.collector import collect_seldom
@@ -47,6 +47,7 @@ def run(workspace: Workspace, lock: IO[str]) -> int:
     collect_seldom()  # looking at every object for cycles stops all learners for 0.2 s
     models = workspace.settings.models
     workspace.check_kinds()
+    workspace.check_keys()
     devices = SystemDevices()
     places = place_models(workspace.settings, models, devices)
     stop = threading.Event()
@@ -56,14 +57,16 @@ def run(workspace: Workspace, lock: IO[str]) -> int:
     observer = create_observer(workspace.state, "learner", "learner", devices, places.caps)
     with find_support().host(workspace.settings) as host, closing(observer):
         threads = [start_thread(workspace, model, places, stop, host, observer) for model in models]
-        join_all(threads, partial(report, observer, host))
+        join_all(threads, partial(report, workspace, observer, host))
     workspace.store.close()
     lock.close()
     return 0
 
 
-def report(observer: DeviceObserver, host: WorkerHost) -> None:
-    """Write what the processes of this learner have done so far."""
+def report(workspace: Workspace, observer: DeviceObserver, host: WorkerHost) -> None:
+    """Write what the processes of this learner have done so far, and follow signing keys that another replica has rotated."""
+    with suppress(OnlineError, OSError):  # a service reports it; a learner goes on with the keys that it has
+        workspace.refresh_from_store()
     observer.note_sums(host.count_sums())
     observer.write()
 

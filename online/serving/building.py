@@ -55,6 +55,7 @@ def build(
     workspace, metrics = Workspace(settings), Metrics()
     if is_primary:
         workspace.check_kinds()
+        workspace.check_keys()
         workspace.store.make_room()
     has_store_process = with_store_process and is_primary
     observer = create_observer(workspace.state, f"worker-{worker}", "server", devices, places.caps)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO
 
-from online.errors import NotFound, Unavailable
+from online.errors import NotFound, OnlineError, Unavailable
 from online.installed import ContributedParts
 from online.models.devices.observer import DeviceObserver
 from online.schemas.models import LearnerState
@@ -26,9 +26,10 @@ from online.serving.readiness import ModelReadiness
 from online.serving.replica_follower import ReplicaFollower
 from online.serving.retention import RetentionJob
 from online.settings import Settings
+from online.state.signing_keys import REFRESH_S
 from online.state.workspace import Workspace
 from online.store.journal_copy import copy_all
-from online.telemetry import Metrics
+from online.telemetry import Metrics, OutageLog
 
 log = logging.getLogger("online.serving")
 
@@ -144,9 +145,22 @@ class Runtime:
         self.run_until_stop(self.retention.run())
         if self.follower is not None:
             self.follower.start()
+        if self.workspace.shared_keys.is_copied:
+            self.run_until_stop(self._refresh_keys())
         if self.supervisor is not None:
             await self.supervisor.start()
         self.run_until_stop(self.erasures.run())
+
+    async def _refresh_keys(self) -> None:
+        """Follow the signing keys in the store until cancelled. During an outage those in use stay."""
+        outage = OutageLog(log, "the signing keys in the store cannot be read")
+        while True:
+            await asyncio.sleep(REFRESH_S)
+            try:
+                await asyncio.to_thread(self.workspace.refresh_from_store)
+                outage.record_success()
+            except (OnlineError, OSError) as error:
+                outage.record_failure(error)
 
     def run_until_stop(self, work: Coroutine[object, object, None]) -> None:
         """Run work that never ends by itself, in the background. Its failure stops the service."""

@@ -215,6 +215,12 @@ class ServiceSettings(BaseSettings):
     store: str | None = Field(
         None, description="SQLAlchemy URL of the store. Default: a SQLite file in the state folder."
     )
+    secret: Secret | None = Field(
+        None,
+        min_length=16,
+        description="Encrypts the signing keys in a store on Postgres, which all replicas share; the same random text on each of "
+        "them. Default: each state folder has signing keys of its own, and one replica serves the store.",
+    )
     stream: str | None = Field(None, description="redis:// URL of the stream. Default: the store itself.")
     device: Device = Field(
         "auto",

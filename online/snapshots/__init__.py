@@ -80,7 +80,7 @@ class Snapshots:
         )
 
 
-__all__ = ["Snapshots"]
+__all__ = ["ManifestSeal", "Snapshots"]
 
 
 class VersionPruner:

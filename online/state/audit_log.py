@@ -2,6 +2,9 @@
 
 record --one transaction--> table `audit`   entries, each with a digest of all before it
        --then------------> audit.head      the number and the digest of the newest entry
+
+Where replicas share the store, the head of each is the newest entry that it has appended itself, or the one that it began with: entries
+after it are those of others.
 """
 
 import hmac
@@ -86,6 +89,11 @@ class AuditLog:
             known = self.load_saved_head()
             if known is None or known.id < head.id:
                 replace_file(self.path, json.dumps(asdict(head)).encode(), durable=True, mode=0o600)
+
+    def join(self) -> None:
+        """Begin with the present head where a new state folder joins a store that other replicas serve. Raises Unavailable, OSError."""
+        if self.store.is_shared:
+            self.save_head(self.store.read(load_head))
 
     def load_saved_head(self) -> AuditHead | None:
         """Return None if there is no file, or it is damaged."""

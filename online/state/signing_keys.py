@@ -5,7 +5,8 @@
     sign(purpose, message) -> "<key id>.<signature>" -> check(purpose, message, signature)
 
 Each purpose has keys of its own, so that what is signed for one is never valid for another. A rotation replaces the file; every
-process that has it open reads it again within a second.
+process that has it open reads it again within a second. Where replicas share a store, the file may be a copy of what is there
+(shared_keys.py).
 """
 
 import hmac
@@ -70,6 +71,7 @@ class RotatedKey:
 
 
 KeyTable = dict[str, list[SigningKey]]
+KeyChange = Callable[[KeyTable], KeyTable]
 
 
 class SigningKeys:
@@ -78,13 +80,16 @@ class SigningKeys:
     `sign` takes about a microsecond: the HMAC of each newest key is prepared. Safe in threads: a new table replaces the old one.
     """
 
-    def __init__(self, state: Path, clock: Callable[[], float] = time.time) -> None:
-        """Read the keys, or create them. Raises SetupError for a damaged file, and OSError for a folder that cannot be written."""
+    def __init__(self, state: Path, clock: Callable[[], float] = time.time, first: KeyChange | None = None) -> None:
+        """Read the keys, or create them. Raises SetupError for a damaged file, and OSError for a folder that cannot be written.
+
+        first: a change to begin with, as in `change`. Without it, each purpose that has no key gets one.
+        """
         self.path, self._clock = state / "keys.json", clock
         self._stamp: tuple[int, int] | None = None
         self._looked_at = clock()
-        if not self._has_every_purpose():
-            self._create()
+        if first is not None or not self._has_every_purpose():
+            self._replace(first or self._add_missing)  # the first of two processes that start at once wins
         self._load()
 
     def sign(self, purpose: str, message: bytes) -> str:
@@ -123,19 +128,14 @@ class SigningKeys:
         grace_days: how long the replaced keys go on to verify, 0 for not at all; by default GRACE_DAYS. Keys that verify already
         for less long stay so. Raises ValueError for an unknown purpose.
         """
-        if unknown := sorted(set(purposes) - set(PURPOSES)):
-            raise ValueError(f"there are no signing keys for {unknown[0]!r}; use {', '.join(PURPOSES)}")
-        at = self._clock()
-        with self._locked():
-            table, rotated = self._read()[0], []
-            for purpose in dict.fromkeys(purposes or PURPOSES):
-                expires_at = find_expiry(GRACE_DAYS[purpose] if grace_days is None else grace_days, at)
-                new = create_key(at)
-                rotated.append(RotatedKey(purpose, new.id, table[purpose][-1].id, expires_at))
-                table[purpose] = [*retire(table[purpose], at, expires_at), new]
-            self._write(table)
+        rotation = Rotation(purposes, grace_days, self._clock())
+        self.change(rotation.finish)
+        return rotation.rotated
+
+    def change(self, change: KeyChange) -> None:
+        """Replace the keys by what `change` returns for the present ones. Other processes that change them wait meanwhile."""
+        self._replace(change)
         self._load()
-        return rotated
 
     def refresh(self) -> None:
         """Read the keys again if the file was replaced. Without a readable file the keys in memory stay in use."""
@@ -149,6 +149,12 @@ class SigningKeys:
                 self._load()
 
     @property
+    def table(self) -> KeyTable:
+        """All keys, also those that have expired."""
+        self.refresh()
+        return self._table
+
+    @property
     def revision(self) -> object:
         """Changes whenever the keys do."""
         self.refresh()
@@ -157,14 +163,14 @@ class SigningKeys:
     def _has_every_purpose(self) -> bool:
         return self.path.exists() and set(PURPOSES) <= set(self._read()[0])
 
-    def _create(self) -> None:
-        """Add a first key for each purpose that has none. The first of two processes that start at once wins."""
-        at = self._clock()
+    def _add_missing(self, table: KeyTable) -> KeyTable:
+        return add_missing(table, self._clock())
+
+    def _replace(self, change: KeyChange) -> None:
         with self._locked():
-            table = self._read()[0] if self.path.exists() else {}
-            missing = [purpose for purpose in PURPOSES if purpose not in table]
-            if missing:
-                self._write(table | {purpose: [create_key(at)] for purpose in missing})
+            before = self._read()[0] if self.path.exists() else {}
+            if (after := change(before)) != before:
+                self._write(after)
 
     def _load(self) -> None:
         self._table, self._stamp = self._read()
@@ -188,13 +194,41 @@ class SigningKeys:
 
     def _write(self, table: KeyTable) -> None:
         """Write the file. The caller holds the lock."""
-        purposes = {purpose: [asdict(key) for key in keys] for purpose, keys in table.items()}
-        data = json.dumps({"format": FORMAT, "purposes": purposes}, indent=1).encode() + b"\n"
-        replace_file(self.path, data, durable=True, mode=0o600)
+        replace_file(self.path, dump_table(table), durable=True, mode=0o600)
 
     def _locked(self) -> IO[str]:
         """Lock out other processes that create or rotate keys."""
         return lock_file(self.path.with_name("keys.lock"), mode=0o600)
+
+
+class Rotation:
+    """A rotation of keys. Both of its steps are the argument of `SigningKeys.change`.
+
+    begin    the new keys verify, and the old ones go on to sign: for replicas, which learn of the new keys one after the other
+    finish   the new keys sign, and the old ones verify until they expire
+    """
+
+    def __init__(self, purposes: Sequence[str], grace_days: float | None, at: float) -> None:
+        """Create the new keys; the arguments are those of `SigningKeys.rotate`. Raises ValueError for an unknown purpose."""
+        if unknown := sorted(set(purposes) - set(PURPOSES)):
+            raise ValueError(f"there are no signing keys for {unknown[0]!r}; use {', '.join(PURPOSES)}")
+        self.new = {purpose: create_key(at) for purpose in purposes or PURPOSES}
+        self.grace_days, self.at = grace_days, at
+        self.rotated: list[RotatedKey] = []  # once it has finished
+
+    def begin(self, table: KeyTable) -> KeyTable:
+        """Return the keys with the new ones, which do not sign yet."""
+        return table | {purpose: [*table[purpose][:-1], new, table[purpose][-1]] for purpose, new in self.new.items()}
+
+    def finish(self, table: KeyTable) -> KeyTable:
+        """Return the keys with the new ones as those that sign."""
+        after, self.rotated = dict(table), []
+        for purpose, new in self.new.items():
+            old = [key for key in table[purpose] if key.id != new.id]
+            expires_at = find_expiry(GRACE_DAYS[purpose] if self.grace_days is None else self.grace_days, self.at)
+            self.rotated.append(RotatedKey(purpose, new.id, old[-1].id, expires_at))
+            after[purpose] = [*retire(old, self.at, expires_at), new]
+        return after
 
 
 def rotate_signing_keys(state: Path, purposes: Sequence[str] = (), grace_days: float | None = None) -> list[RotatedKey]:
@@ -214,6 +248,11 @@ def create_key(at: float) -> SigningKey:
     return SigningKey(secrets.token_hex(4), secrets.token_hex(32), format_instant(at))
 
 
+def add_missing(table: KeyTable, at: float) -> KeyTable:
+    """Return the keys with a first one for each purpose that has none."""
+    return table | {purpose: [create_key(at)] for purpose in PURPOSES if purpose not in table}
+
+
 def retire(keys: Sequence[SigningKey], at: float, expires_at: str | None) -> list[SigningKey]:
     """Return the keys as they are once another one signs. Those that have expired are dropped."""
     retired_at = format_instant(at)
@@ -226,6 +265,12 @@ def retire(keys: Sequence[SigningKey], at: float, expires_at: str | None) -> lis
         for key in keys
     ]
     return [key for key in retired if key.is_valid(at)]
+
+
+def dump_table(table: KeyTable) -> bytes:
+    """Return the content of the file."""
+    purposes = {purpose: [asdict(key) for key in keys] for purpose, keys in table.items()}
+    return json.dumps({"format": FORMAT, "purposes": purposes}, indent=1).encode() + b"\n"
 
 
 def parse_table(document: JSON) -> KeyTable:

@@ -5,7 +5,7 @@
 <state>/journal/                   predictions on their way into the store
 <state>/bells/{events,snapshots}-<model>/   wake-ups between processes
 <state>/encoders/                  tuned text encoders, each named by its sha256
-<state>/keys.json                  keys that sign links, cookies, river states, entries in Redis, ...
+<state>/keys.json                  keys that sign links, cookies, river states, entries in Redis, ...: its own, or a copy
 <state>/audit.head                 the newest entry of the audit log
 <state>/replica                    the name of this service among those that share the store
 <state>/encoders/<model>.next      names the encoder that is about to be adopted
@@ -29,7 +29,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO, Any
 
-from online.errors import SetupError
+from online.errors import OnlineError, SetupError
 from online.io.atomic import replace_file
 from online.io.cache import cache_folder
 from online.io.locks import lock_file
@@ -38,10 +38,10 @@ from online.io.wakeup import Wakeup
 from online.models import Encoder, admit_all, encoder_options, kinds_of, state_is_signed
 from online.models.encoders.factory import create_encoder
 from online.models.encoders.text import with_encoder
-from online.settings import ModelSettings, Settings
-from online.snapshots import Snapshots
-from online.snapshots.manifest import ManifestSeal
+from online.settings import ModelSettings, Settings, reveal
+from online.snapshots import ManifestSeal, Snapshots
 from online.state.audit_log import AuditLog
+from online.state.shared_keys import SharedKeys
 from online.state.signing_keys import SigningKeys
 from online.store import Store
 from online.store.database.meta import load_kind, save_kind
@@ -68,12 +68,17 @@ class Workspace:
             raise self._describe(error) from None
         self._admit_own_kinds()
         self.store = Store(settings.store_url)  # before the keys: it refuses what another version wrote
+        is_new = not (self.state / "keys.json").exists()
         try:
-            self.keys = SigningKeys(self.state)
-        except OSError as error:
-            raise self._describe(error) from None
+            self.shared_keys = SharedKeys(self.store, self.state, reveal(settings.secret))
+            self.keys = self.shared_keys.keys
+            self.audit = AuditLog(self.store, self.state, self.keys)
+            if is_new:
+                self.audit.join()
+        except (OSError, OnlineError) as error:
+            self.store.close()
+            raise (self._describe(error) if isinstance(error, OSError) else error) from None
         self._load_encoder = lru_cache(maxsize=8)(self._create_encoder)
-        self.audit = AuditLog(self.store, self.state, self.keys)
 
     def _admit_own_kinds(self) -> None:
         """Import the kinds of models that the operator brings."""
@@ -129,6 +134,17 @@ class Workspace:
         if not head and not snapshots.folder.versions():
             return model.kind if saved == model.kind else None
         return saved
+
+    def check_keys(self) -> None:
+        """Raise SetupError if another replica serves the store with other signing keys. Raises Unavailable."""
+        self.shared_keys.check()
+
+    def refresh_from_store(self) -> None:
+        """Take over signing keys that another replica has rotated. Slow: never on the event loop.
+
+        Raises Unavailable, and SetupError for keys that this replica cannot read.
+        """
+        self.shared_keys.refresh()
 
     @property
     def replica(self) -> str:

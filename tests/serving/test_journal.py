@@ -209,7 +209,8 @@ def machines(tmp_path: Path, postgres_url: str) -> Iterator[list[Service]]:
     for name, flags in (("one", ()), ("two", ("--no-learner",))):
         folder = tmp_path / name
         folder.mkdir()
-        started.append(Service(folder / "state", config(folder, CHAT + VEC, store=postgres_url), *flags))
+        shared = {"store": postgres_url, "secret": "the same on both machines"}
+        started.append(Service(folder / "state", config(folder, CHAT + VEC, **shared), *flags))
     yield started
     for service in started:
         service.process.kill()

@@ -48,6 +48,7 @@ def erase(
             check_file(workspace, verify)
             typer.echo(f"{verify} is a statement of this state folder, and is unchanged", err=True)
             return
+        workspace.check_keys()
         from online.cli.access.stopped_service import erase_now, lock_state  # imports torch
 
         with lock_state(workspace):

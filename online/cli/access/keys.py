@@ -135,24 +135,47 @@ def rotate_signing(
     ] = None,
     state: StateOption = None,
     config: ConfigOption = None,
+    store: StoreOption = None,
 ) -> None:
     """Replace the keys with which the service signs. A running service follows within a second.
+
+    Where replicas share a store and have the same ONLINE_SECRET, all of them follow: the new keys sign once each of them
+    verifies with them, after three seconds.
 
     \b
     Examples:
       online keys rotate-signing
       online keys rotate-signing links cookies --grace-days 0
     """
-    from online.state.signing_keys import rotate_signing_keys
+    from online.state.shared_keys import rotate_shared_keys
 
-    settings = load_settings(config, state=state)
+    settings = load_settings(config, state=state, store=store)
     try:
-        rotated = rotate_signing_keys(settings.state, purposes or (), grace_days)
+        rotated = rotate_shared_keys(settings, purposes or (), grace_days)
     except ValueError as error:
         raise SetupError(str(error)) from None
     for key in rotated:
         until = f"until {key.expires_at}" if key.expires_at else "without end"
         typer.echo(f"{key.purpose}: {key.id} signs from now on; {key.replaced_id} verifies {until}")
+
+
+def share_signing(state: StateOption = None, config: ConfigOption = None, store: StoreOption = None) -> None:
+    """Let the signing keys of this state folder be those of the store on Postgres, in the place of any others.
+
+    For a store whose keys are lost: the machine that had them is gone, or the ONLINE_SECRET that encrypts them. With an
+    ONLINE_SECRET every replica that has the same one takes over these keys; without, this folder alone serves the store.
+    What other keys have signed is no longer valid.
+
+    \b
+    Examples:
+      ONLINE_SECRET=... online keys share-signing --store postgresql://...
+    """
+    from online.state.shared_keys import share_signing_keys
+
+    settings = load_settings(config, state=state, store=store)
+    share_signing_keys(settings)
+    how = "encrypted with ONLINE_SECRET" if settings.secret else "noted, for this state folder only"
+    typer.echo(f"the signing keys of {settings.state} are those of the store from now on: {how}")
 
 
 def scopes() -> None:

@@ -2,7 +2,7 @@
 
 import uuid
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, insert, select, text
 from sqlmodel import Field, SQLModel
 
 from online.store.database.tables import table_of
@@ -18,6 +18,7 @@ class MetaRow(SQLModel, table=True):
 
 
 META = table_of(MetaRow)
+SIGNING_KEYS = "signing-keys"
 
 
 def save_value(connection: Connection, key: str, value: str) -> None:
@@ -49,3 +50,20 @@ def load_instance(connection: Connection) -> str:
         known = uuid.uuid4().hex[:12]
         connection.execute(insert(META).values(key="instance", value=known))
     return str(known)
+
+
+def lock_signing_keys(connection: Connection) -> None:
+    """Let one replica change the signing keys at a time, until its transaction ends. On SQLite the transaction is the lock."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('online/signing-keys'))"))
+
+
+def load_signing_keys(connection: Connection) -> str | None:
+    """Return what the store holds of the signing keys, as state/shared_keys.py has written it; None if it holds nothing."""
+    found: str | None = connection.scalar(select(META.c.value).where(META.c.key == SIGNING_KEYS))
+    return found
+
+
+def save_signing_keys(connection: Connection, value: str) -> None:
+    """Save what the store is to hold of the signing keys."""
+    save_value(connection, SIGNING_KEYS, value)
