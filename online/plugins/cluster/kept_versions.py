@@ -39,7 +39,9 @@ class KeptVersions(ModelPart):
 
     def __init__(self, folder: SnapshotFolder) -> None:
         self.folder = folder
-        self._known: dict[int, VersionSummary] = {}
+        self._known: dict[
+            tuple[int, int, int], VersionSummary
+        ] = {}  # by version, and what tells its manifest from another
 
     def list_newest(self) -> list[VersionSummary]:
         """Return the newest versions, and the newest durable ones, newest first."""
@@ -55,17 +57,20 @@ class KeptVersions(ModelPart):
                 yield self.folder.path / str(each.version) / f"{each.files[sha256]}.safetensors"
 
     def _list_all(self) -> list[VersionSummary]:
-        """Return every undamaged version, newest first. A version never changes, and its number is not used again."""
-        known, versions = self._known, reversed(self.folder.versions())
-        found = [known.get(version) or self._read(version) for version in versions]
-        self._known = {each.version: each for each in found if each is not None}
-        return list(self._known.values())
+        """Return every undamaged version, newest first."""
+        known, found = self._known, dict[tuple[int, int, int], VersionSummary]()
+        for version in reversed(self.folder.versions()):
+            try:
+                stat = (self.folder.path / str(version) / MANIFEST).stat()
+                key = version, stat.st_ino, stat.st_mtime_ns
+                found[key] = known.get(key) or self._read(version)
+            except (FileNotFoundError, NotFound, CorruptSnapshot):
+                continue
+        self._known = found
+        return list(found.values())
 
-    def _read(self, version: int) -> VersionSummary | None:
-        try:
-            manifest = self.folder.manifest(version)
-        except (NotFound, CorruptSnapshot):
-            return None
+    def _read(self, version: int) -> VersionSummary:
+        manifest = self.folder.manifest(version)
         files = {file.sha256: name for name, file in manifest.files.items()}
         return VersionSummary(version, manifest.learned_until, manifest.durable, manifest.state_sha256, files)
 

@@ -16,7 +16,7 @@ import httpx
 from online.errors import NotFound, Unavailable
 from online.plugins.cluster.kept_versions import SignedManifest, VersionSummary
 from online.plugins.cluster.peer_signatures import SEAL_HEADER, SIGNATURE_HEADER, check_manifest, sign_request
-from online.plugins.cluster.transfers import CHUNK_BYTES, MAX_MANIFEST_BYTES, WrongContent, receive_file
+from online.plugins.cluster.transfers import MAX_MANIFEST_BYTES, WrongContent, receive_file
 from online.snapshots.manifest import SnapshotFile
 from online.state.signing_keys import SigningKeys
 
@@ -77,7 +77,7 @@ class PeerSource:
             yield start if is_rest else 0, self._read(response, given_up_at)
 
     def _read(self, response: httpx.Response, given_up_at: float) -> Iterator[bytes]:
-        for chunk in response.iter_bytes(CHUNK_BYTES):
+        for chunk in response.iter_bytes():  # as they arrive, so that nothing is lost where the connection is cut
             yield chunk
             if time.monotonic() > given_up_at:
                 raise Unavailable(f"{self.name} sends less than {MIN_BYTES_PER_S} bytes in a second; try again")
