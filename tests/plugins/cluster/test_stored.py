@@ -114,7 +114,8 @@ def test_the_layout_is_the_documented_one(stored: StoredSource, own: Snapshots) 
 
 
 def test_a_part_that_is_there_is_not_uploaded_again(stored: StoredSource, own: Snapshots) -> None:
-    first, _ = publish(own, 1), stored.upload(own, 1)
+    first = publish(own, 1)
+    stored.upload(own, 1)
     path = stored._file("vec", first.files["statistics"].sha256)
     before = stored.files.modified(path)
     publish(own, 2)
