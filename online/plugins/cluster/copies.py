@@ -46,12 +46,10 @@ def copy_version(
     try:
         with lock_file(folder.path / LOCK):
             if not is_here(folder, version, signed):
-                aside = folder.path / f".{version}.copy.part"
-                write_aside(source, folder, aside, manifest, signed)
-                put_on_disk(aside)
-                rename_into_place(folder, aside, manifest, signed, check)
+                write_version(source, folder, manifest, signed, check)
             shutil.rmtree(folder.path / FETCHED, ignore_errors=True)
     except OSError as error:
+        shutil.rmtree(folder.path / FETCHED, ignore_errors=True)  # the disk may be full
         raise Unavailable(f"version {version} of {folder.model} could not be written: {error.strerror}") from error
     folder.wakeup.notify()
     return manifest
@@ -92,14 +90,44 @@ def is_here(folder: SnapshotFolder, version: int, signed: SignedManifest) -> boo
     return True
 
 
-def write_aside(
+def write_version(
+    source: VersionSource,
+    folder: SnapshotFolder,
+    manifest: Manifest,
+    signed: SignedManifest,
+    check: Callable[[Manifest], None],
+) -> None:
+    """Write a version aside, and let it count unless it was published here meanwhile. Raises Conflict, and what the check raises."""
+    aside = folder.path / f".{manifest.version}.copy.part"
+    remove_leftovers(folder, manifest)
+    try:
+        write_files(source, folder, aside, manifest, signed)
+        put_on_disk(aside)
+        with folder.locked():
+            check(manifest)
+            if not is_here(folder, manifest.version, signed):
+                aside.rename(folder.path / str(manifest.version))
+        sync_folder(folder.path)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def remove_leftovers(folder: SnapshotFolder, manifest: Manifest) -> None:
+    """Delete what killed processes have left, and what was fetched but is no part of this version. Creates the folder of what is fetched."""
+    for left in folder.path.glob(".*.copy.part"):
+        shutil.rmtree(left)
+    fetched, wanted = folder.path / FETCHED, {file.sha256 for file in manifest.files.values()}
+    fetched.mkdir(exist_ok=True)
+    for path in fetched.iterdir():
+        if path.stem not in wanted:
+            path.unlink()
+
+
+def write_files(
     source: VersionSource, folder: SnapshotFolder, aside: Path, manifest: Manifest, signed: SignedManifest
 ) -> None:
-    """Write the folder of a version under another name: hard links to files that are here, and what the source sends of the others."""
+    """Write the files of a version: hard links to those that are here, and what the source sends of the others."""
     fetched, kept = folder.path / FETCHED, KeptVersions(folder)
-    fetched.mkdir(exist_ok=True)
-    for left in folder.path.glob(".*.copy.part"):  # by processes that were killed
-        shutil.rmtree(left)
     aside.mkdir()
     for name, file in manifest.files.items():
         target, own = aside / f"{name}.safetensors", fetched / f"{file.sha256}.safetensors"
@@ -132,17 +160,3 @@ def place_file(path: Path, target: Path) -> None:
         raise
     except OSError:
         shutil.copyfile(path, target)
-
-
-def rename_into_place(
-    folder: SnapshotFolder, aside: Path, manifest: Manifest, signed: SignedManifest, check: Callable[[Manifest], None]
-) -> None:
-    """Let the version count, unless it was published here meanwhile. Raises Conflict, and what the check raises."""
-    try:
-        with folder.locked():
-            check(manifest)
-            if not is_here(folder, manifest.version, signed):
-                aside.rename(folder.path / str(manifest.version))
-        sync_folder(folder.path)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)

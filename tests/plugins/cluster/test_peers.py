@@ -132,6 +132,21 @@ def test_what_was_fetched_of_one_version_is_used_for_the_next_one(
         assert proxy.forwarded < LARGE * 6
 
 
+def test_what_was_fetched_is_deleted_once_no_version_needs_it(
+    replica: Replica, client: httpx.Client, snapshots: Snapshots
+) -> None:
+    with CuttingProxy(int(replica.url.rpartition(":")[2])) as proxy:
+        proxy.limit = LARGE * 4
+        with pytest.raises(Unavailable):
+            copy_version(replica.source(client, proxy.url), snapshots, 1, accept)
+    publish(replica.snapshots, 2, value=2)
+    damage(replica.snapshots.folder.path / "2" / "statistics.safetensors")
+    with pytest.raises(WrongContent):
+        copy_version(replica.source(client), snapshots, 2, accept)
+    weights = replica.snapshots.folder.manifest(2).files["weights"].sha256
+    assert [path.stem for path in (snapshots.folder.path / FETCHED).iterdir()] == [weights]
+
+
 def test_a_replica_that_does_not_know_ranges_sends_the_file_again(
     replica: Replica, client: httpx.Client, snapshots: Snapshots
 ) -> None:
