@@ -176,7 +176,7 @@ def access_page() -> str:
         + NOTE
         + "A key has scopes (`online keys create`), and every route and RPC needs one. The pages and their files need none.\n\n"
         + table(["scope", "what it allows"], [[f"`{scope}`", text] for scope, text in SCOPE_HELP.items()])
-        + "\n## HTTP\n\n`signed URL`, `share link`: the URL itself allows it. `own keys`: the integration checks keys of its own. "
+        + "\n## HTTP\n\n`signed URL`, `share link`: the URL itself allows it. `own keys`: the route checks keys of its own, those of an integration or of the replicas of a cluster. "
         + "The exports and deltas of the format `learner`, and all of a model of tables, need `curate` as well, unless the model's "
         + "setting `share_sums` is true.\n\n"
         + table(["route", "needs"], routes)

@@ -19,7 +19,8 @@ LAYERS = [
     {"errors", "schemas", "installed", ""},
     {"settings"},  # above the schemas, whose names of scopes are types of settings
     {"models", "telemetry", "io", "journal"},
-    {"store", "snapshots", "client"},
+    {"snapshots", "client"},
+    {"store"},  # above the snapshots: what replicas agree on is rows about versions
     {"stream"},  # above the store, which has all the SQL: the SQL stream reads its event table
     {"state", "scoring"},
     {"learning"},
@@ -152,6 +153,7 @@ SERVING_LAYERS = [
     {"repertoire", "rating_counter", "event_retention"},
     {"retention"},
     {"model_runtime", "erasure"},
+    {"replica_follower"},
     {"runtime"},
     {"model_building"},
     {"building"},

@@ -97,6 +97,7 @@ def serve(
 
         find_support().check(settings)
     listener = bind(settings.host, settings.port)
+    settings = settings.model_copy(update={"port": listener.getsockname()[1]})  # the free one, where the setting is 0
     if settings.grpc_port:
         bind(settings.host, settings.grpc_port, "--grpc-port").close()  # gRPC binds it again once all is loaded
     with shared_metrics(settings.workers):

@@ -22,11 +22,10 @@ from dataclasses import asdict
 import torch
 
 from online.errors import EncoderMoved, LearningLost, LogReplaced, Unavailable
-from online.learning.agreement import LOOK_EVERY_S, Agreement
 from online.learning.base_building import Bases
 from online.learning.feedback_counts import FeedbackCounts
 from online.learning.gate import UnsoundSnapshot
-from online.learning.publisher import Publisher, place_of
+from online.learning.publisher import Publisher
 from online.learning.setup import LearnerSetup
 from online.learning.training_state import TrainingState
 from online.models import Options, can_tune_encoder, recipe, spec_of
@@ -39,7 +38,6 @@ from online.snapshots.progress import ProgressWriter
 from online.snapshots.set_aside import SetAsideRecord, find_foreign
 from online.state.base_snapshot import MISSING_UNTIL, missing_until
 from online.state.guard import Guard
-from online.state.version_control import VersionControl
 from online.store import Store, now
 from online.store.drift_alarms import add_drift_alarms
 from online.store.encoder_moves import check_encoder
@@ -213,11 +211,7 @@ class Learner:
         setup = self.setup
         self.recipe = recipe(kind, options)
         self.progress = ProgressWriter(snapshots.folder.path, setup.clock)
-        self.agreement = (
-            Agreement(snapshots, store, self.recipe, setup.replica, setup.clock) if store.is_shared else None
-        )
-        self.publisher = Publisher(kind, options, snapshots, store, setup, self.agreement)
-        self.versions = VersionControl(snapshots, store)
+        self.publisher = Publisher(kind, options, snapshots, store, setup)
         self.log_identity = LogIdentity(snapshots, store, self.recipe)
         self.guard = None if setup.guard == "off" else Guard(snapshots, store, self.recipe, setup.guard)
         self.counts = self._create_counts()
@@ -286,9 +280,7 @@ class Learner:
         While a version with another encoder may still answer, nothing is published that has learned
         less than the whole log.
         """
-        self.versions.catch_up(self.recipe)
-        if self.agreement is not None:
-            self.agreement.start()
+        self.publisher.start()
         self.resume()
         if self.guard is not None:
             self.guard.finish()
@@ -339,8 +331,7 @@ class Learner:
 
     def step(self) -> None:
         """Read once, learn the entries, publish what is due."""
-        if self.agreement is not None:
-            self.agreement.look()
+        self.publisher.look()
         entries = self._read_next()
         if entries:
             with self.setup.quantum.turn(len(entries), self.setup.device):
@@ -363,7 +354,7 @@ class Learner:
             training = self.training
             count = self.workers.find_count(training.model, training.learned_until, self._head) or count
             training.find_sums = self.workers.find_sums
-        if self.agreement is not None and (room := self.agreement.find_room(place_of(self.training))) is not None:
+        if (room := self.publisher.find_room(self.training)) is not None:
             count = min(count, room)  # up to what another replica has published, and then adopt that
         entries = self._read(count, self._find_wait_ms())
         self._is_behind = len(entries) == count
@@ -388,9 +379,8 @@ class Learner:
         if self.bases.is_busy:
             return 0.0
         is_pending = self.training.learned_until > self.publisher.tried_until and not self.is_silent
-        if self.agreement is not None and (is_pending or self.agreement.is_behind(place_of(self.training))):
-            return min(1000 * LOOK_EVERY_S, self.publisher.wait_ms)
-        return self.publisher.wait_ms if is_pending else self.setup.idle_ms
+        wait_ms = self.publisher.find_wait_ms(self.training, is_pending)
+        return self.setup.idle_ms if wait_ms is None else wait_ms
 
     def _read(self, count: int, block_ms: float = 0, training: TrainingState | None = None) -> list[Event]:
         """Read the next entries for a state; by default for what is learned.

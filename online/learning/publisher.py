@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from online.errors import Unavailable
-from online.learning.agreement import Agreement, Place
+from online.learning.agreement import LOOK_EVERY_S, Agreement, Place
 from online.learning.gate import Gate, LiveComparison, UnsoundSnapshot
 from online.learning.setup import LearnerSetup
 from online.learning.training_state import TrainingState
@@ -28,6 +28,7 @@ from online.models.wrappers import name_answering
 from online.snapshots import Snapshots
 from online.snapshots.agreed import Publication, mirror
 from online.snapshots.manifest import RELEARNED, TAUGHT_UNTIL, Manifest
+from online.state.version_control import VersionControl
 from online.store import Store, now
 from online.store.refusals import RejectedSnapshotRow, add_rejection
 from online.telemetry import log_event
@@ -56,7 +57,8 @@ class Publisher:
     durable_until: the offset in the newest snapshot that is on the disk, -1 without one. tried_until: the
     offset of the last attempt to publish. rejected_since: the offset of the first of the attempts that the gate has
     refused since it accepted one; None if it accepted the last one. parent: the version that the next one is derived from.
-    disk_write: the durable version that is being put on the disk, if any.
+    disk_write: the durable version that is being put on the disk, if any. agreement: with the learners of other replicas, where
+    the store may have any.
     """
 
     def __init__(
@@ -66,13 +68,14 @@ class Publisher:
         snapshots: Snapshots,
         store: Store,
         setup: LearnerSetup,
-        agreement: Agreement | None = None,
     ) -> None:
-        """agreement: with the learners of other replicas, where the store may have any."""
         self.snapshots, self.store, self.setup, self.clock = snapshots, store, setup, setup.clock
-        self.agreement = agreement
+        self.versions = VersionControl(snapshots, store)
         self.publish_every_s = setup.publish_every_ms / 1000
         self.gate, self.recipe = Gate(kind, options), recipe(kind, options)
+        self.agreement = (
+            Agreement(snapshots, store, self.recipe, setup.replica, setup.clock) if store.is_shared else None
+        )
         self.comparison = LiveComparison(kind, options, snapshots, setup.golden_questions)
         self.published_at = self.durable_at = LONG_AGO
         self.durable_cost_s = 0.0
@@ -83,6 +86,27 @@ class Publisher:
         self.disk_write: DiskWrite | None = None
         self.publications = 0
         self.answering = ""  # which of several models answers (`wrappers`)
+
+    def start(self) -> None:
+        """Carry out what was decided about versions meanwhile, and see what other replicas have published."""
+        self.versions.catch_up(self.recipe)
+        if self.agreement is not None:
+            self.agreement.start()
+
+    def look(self) -> None:
+        """See what other replicas have published, where there may be any. Raises Unavailable."""
+        if self.agreement is not None:
+            self.agreement.look()
+
+    def find_room(self, training: TrainingState) -> int | None:
+        """Return how many entries may be learned before another replica's version is adopted; None: any number."""
+        return None if self.agreement is None else self.agreement.find_room(place_of(training))
+
+    def find_wait_ms(self, training: TrainingState, is_pending: bool) -> float | None:
+        """Return the longest wait for entries while something may be published, by this replica or another; None: it may not."""
+        if self.agreement is not None and (is_pending or self.agreement.is_behind(place_of(training))):
+            return min(1000 * LOOK_EVERY_S, self.wait_ms)
+        return self.wait_ms if is_pending else None
 
     def resume(self, version: int | None, learned_until: int) -> None:
         """Continue from a durable version, or from nothing (None).

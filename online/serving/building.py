@@ -10,7 +10,6 @@ from functools import partial
 from online.installed import ContributedParts, collect
 from online.models.devices.observer import create_observer
 from online.models.devices.probe import Devices, SystemDevices
-from online.schemas.json_values import JSON
 from online.schemas.models import LearnerState
 from online.serving.devices.placing import place_models
 from online.serving.devices.replica import ServingPlace
@@ -28,7 +27,6 @@ from online.serving.processes.store_client import StoreClient
 from online.serving.processes.supervisor import Supervisor
 from online.serving.processes.workers import Workers
 from online.serving.rates import RateLimits
-from online.serving.replica_follower import FollowedModel, ReplicaFollower
 from online.serving.retention import RetentionJob
 from online.serving.runtime import Runtime
 from online.settings import Settings
@@ -92,7 +90,6 @@ def build(
         feedback_slots=FeedbackSlots(),
         erasures=build_erasures(workspace, models, parts),
         new_id=builder.new_id,
-        follower=build_follower(workspace, models) if is_primary and workspace.store.is_shared else None,
         workers=Workers(settings, metrics.remove_worker),
         observer=observer,
         is_primary=is_primary,
@@ -104,17 +101,6 @@ def build(
         for part in collect("model_part", model, runtime):
             model.add_part(part)
     return runtime
-
-
-def build_follower(workspace: Workspace, models: Mapping[str, ModelRuntime]) -> ReplicaFollower:
-    """Build what follows the other replicas, and says what this one serves."""
-
-    def report() -> dict[str, JSON]:
-        served = {name: model.live.current for name, model in models.items()}
-        return {"models": {name: [each.version, each.learned_until] for name, each in served.items()}}
-
-    followed = {name: FollowedModel(model.snapshots, workspace.event_wakeup(name)) for name, model in models.items()}
-    return ReplicaFollower(workspace.store, followed, workspace.replica, "", report)
 
 
 def build_erasures(workspace: Workspace, models: Mapping[str, ModelRuntime], parts: ContributedParts) -> Erasures:

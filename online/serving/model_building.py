@@ -30,7 +30,6 @@ from online.serving.repertoire.starter import read_starter
 from online.serving.stream_relay import Copy, StreamRelay
 from online.serving.transactions import Transactions
 from online.settings import ModelSettings, Settings
-from online.state.version_control import VersionControl
 from online.state.workspace import Workspace
 from online.telemetry import Metrics
 
@@ -102,7 +101,6 @@ class ModelBuilder:
             spec=spec,
             live=live,
             snapshots=snapshots,
-            versions=VersionControl(snapshots, workspace.store),
             stream=stream,
             transactions=transactions,
             predictor=Predictor(settings, transactions, self.journal_writer, metrics, self.clock, self.rates),

@@ -27,7 +27,6 @@ from online.serving.stream_relay import StreamRelay
 from online.serving.transactions import Transactions
 from online.settings import ModelSettings
 from online.snapshots import Snapshots
-from online.state.version_control import VersionControl
 from online.stream.sql import SqlStream
 from online.telemetry import Metrics, log_event
 
@@ -47,7 +46,6 @@ class ModelRuntime:
     spec: ModelSettings
     live: LiveModel
     snapshots: Snapshots
-    versions: VersionControl
     stream: SqlStream
     transactions: Transactions
     predictor: Predictor

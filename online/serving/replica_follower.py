@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection
 
 from online.errors import NotFound, OnlineError, Unavailable
-from online.io.wakeup import Wakeup
 from online.schemas.json_values import JSON
+from online.serving.model_runtime import ModelRuntime
 from online.snapshots import Snapshots
 from online.snapshots.agreed import mirror, read_revision
 from online.store import Store
@@ -37,28 +37,19 @@ NOBODY: frozenset[str] = frozenset()
 STALE_LOOKS = 3  # after which a store with an older state than the folder counts as one that went back in time
 
 
-class FollowedModel(NamedTuple):
-    """What the follower needs of a model. events: wakes those who wait for its log."""
-
-    snapshots: Snapshots
-    events: Wakeup
-
-
 class ReplicaFollower:
     """Follows the store for every model of one service."""
 
     def __init__(
         self,
         store: Store,
-        models: Mapping[str, FollowedModel],
+        models: Mapping[str, ModelRuntime],
         replica: str,
-        url: str,
-        report: Callable[[], Mapping[str, JSON]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """url: where other replicas reach this one. report: what it says of itself, every second."""
-        self.store, self.models, self.replica, self.url = store, models, replica, url
-        self.report, self.clock = report, clock
+        """replica: the name of this one. url: where others reach it, which a plugin sets."""
+        self.store, self.models, self.replica, self.clock = store, models, replica, clock
+        self.url = ""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="replica-follower", daemon=True)
         self._outage = OutageLog(log, "nothing is heard of other replicas")
@@ -96,20 +87,25 @@ class ReplicaFollower:
 
     def _wake(self, named: set[str]) -> None:
         for name in named & self.models.keys():
-            self.models[name].events.notify()
+            self.models[name].stream.wakeup.notify()
 
     def look(self, named: Set[str] = NOBODY) -> None:
         """Bring each folder to what the store says. named: models of which something was heard. Raises Unavailable."""
         if self.clock() - self._reported_at >= REPORT_EVERY_S:
             self._reported_at = self.clock()
-            report = dict(self.report())
-            self.store.submit(partial(report_replica, id=self.replica, url=self.url, report=report)).result()
+            report = partial(report_replica, id=self.replica, url=self.url, report=self.describe())
+            self.store.submit(report).result()
         elif not named and not self._missing_since:
             return
         revisions = self.store.read(load_revisions)
         for name in revisions.keys() & self.models.keys():
             self._follow(name, revisions[name])
         self._outage.record_success()
+
+    def describe(self) -> dict[str, JSON]:
+        """Return what this replica says of itself: the version of each model, and what it has learned."""
+        served = {name: model.live.current for name, model in self.models.items()}
+        return {"models": {name: [each.version, each.learned_until] for name, each in served.items()}}
 
     def _follow(self, name: str, revision: int) -> None:
         snapshots = self.models[name].snapshots

@@ -60,10 +60,10 @@ class Runtime:
     is_primary: bool
     observer: DeviceObserver
     new_id: Callable[[], str]
-    follower: ReplicaFollower | None = None
     parts: ContributedParts = field(default_factory=ContributedParts)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     stopping: bool = False
+    follower: ReplicaFollower | None = None
     _lock: IO[str] | None = None  # held by one service on the state folder
 
     def model(self, name: str) -> ModelRuntime:
@@ -110,12 +110,14 @@ class Runtime:
         if self.is_primary:
             self._lock = await asyncio.to_thread(self.workspace.lock_service)
             await asyncio.to_thread(self._catch_up)
+        if self.is_first and self.workspace.store.is_shared:
+            self.follower = ReplicaFollower(self.workspace.store, self.models, self.workspace.replica)
+        await self.start_parts(self.parts)
         for model in self.models.values():
             await model.live.refresh()
             await model.readiness.look_for_base()
             for work in model.background_work(self.is_primary):
                 self.run_until_stop(work)
-        await self.start_parts(self.parts)
         self.run_until_stop(self.disk.watch())
         if self.is_primary:
             await self._start_primary()
@@ -126,7 +128,7 @@ class Runtime:
         """Carry out changes of versions that were recorded while this service was away, or killed."""
         for model in self.models.values():
             with suppress(Unavailable):  # the follower, or the learner, does it later
-                model.versions.catch_up(model.live.encoder_config.recipe)
+                model.transactions.versions.catch_up(model.live.encoder_config.recipe)
 
     async def start_parts(self, parts: ContributedParts) -> None:
         """Start what plugins keep, and their work in the background. Raises SetupError."""

@@ -18,6 +18,7 @@ from online.serving.disk_space import DiskSpace
 from online.serving.live import LiveModel
 from online.serving.versions import EncoderConfig
 from online.settings import ModelSettings
+from online.state.version_control import VersionControl
 from online.store import Store
 from online.store.encoder_moves import check_encoder, hold_encoder
 from online.store.journal_copy import JournalCopy, copy_all
@@ -66,6 +67,7 @@ class Transactions:
         new_id: returns a unique id.
         """
         self.disk, self.journal = disk, journal
+        self.versions = VersionControl(live.snapshots, store)
         self.spec, self.name, self.live, self.store = spec, spec.name, live, store
         self.encoder_is_tunable = can_tune_encoder(spec.kind, spec.options)
         self.wake_learner, self.wake_relay, self.new_id = wake_learner, wake_relay, new_id

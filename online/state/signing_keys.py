@@ -26,7 +26,7 @@ from online.io.atomic import replace_file
 from online.io.locks import lock_file
 from online.schemas.json_values import JSON
 
-PURPOSES = ("links", "cookies", "river", "stream", "erasure", "audit")
+PURPOSES = ("links", "cookies", "river", "stream", "erasure", "audit", "peers")
 # how long a retired key goes on to verify; None: without end, because what it signed is kept
 GRACE_DAYS: Mapping[str, float | None] = {
     "links": 30,
@@ -35,6 +35,7 @@ GRACE_DAYS: Mapping[str, float | None] = {
     "stream": None,
     "erasure": None,
     "audit": None,
+    "peers": None,
 }
 FORMAT = 1
 DAY_S = 86_400

@@ -15,6 +15,7 @@ from sqlmodel import Field, SQLModel
 
 from online.schemas.json_values import JSON
 from online.store.database.tables import table_of
+from online.store.publications import PUBLICATIONS, SERVING
 
 ABSENT_AFTER_S = 5.0  # since it was last seen
 FORGOTTEN_AFTER_S = 7 * 86_400.0
@@ -47,9 +48,10 @@ class LeaseRow(SQLModel, table=True):
 
 
 REPLICAS, LEASES = table_of(ReplicaRow), table_of(LeaseRow)
+REPLICA_TABLES = [PUBLICATIONS, SERVING, REPLICAS, LEASES]
 
 
-class Replica(NamedTuple):
+class KnownReplica(NamedTuple):
     """A replica as the others see it. absent_s: how long it was not seen."""
 
     id: str
@@ -78,11 +80,11 @@ def remove_replica(connection: Connection, id: str) -> None:
     connection.execute(update(LEASES).where(LEASES.c.holder == id).values(until=0.0))
 
 
-def list_replicas(connection: Connection) -> list[Replica]:
+def list_replicas(connection: Connection) -> list[KnownReplica]:
     """Return every replica that is known, in the order of their ids."""
     now = read_clock(connection)
     rows = connection.execute(select(REPLICAS).order_by(REPLICAS.c.id)).all()
-    return [Replica(row.id, row.url, max(0.0, now - row.seen_at), json.loads(row.report)) for row in rows]
+    return [KnownReplica(row.id, row.url, max(0.0, now - row.seen_at), json.loads(row.report)) for row in rows]
 
 
 def take_lease(connection: Connection, model: str, holder: str, duration_s: float) -> int | None:

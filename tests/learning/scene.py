@@ -86,7 +86,7 @@ class Scene:
         model = create(self.kind, self.options)
         for entry in self.stream.read(0, 10_000):
             event = entry
-            if event.kind == "retraction" or event.kind == "void" or event.kind == "relearn":
+            if event.kind == "retraction" or event.kind == "void" or event.kind == "relearn" or event.kind == "control":
                 continue
             if event.id not in ids:
                 model.learn([Example(entry.offset, event.kind, event.features, event.label, event.text, event.reward)])

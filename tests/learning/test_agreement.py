@@ -29,7 +29,7 @@ class Replica(Scene):
     def follow(self) -> None:
         """Step until this replica serves what the store says, and that is the whole log."""
         for _ in range(1_000):
-            self.learner.agreement.look(is_due=True)  # type: ignore[union-attr]
+            self.learner.publisher.agreement.look(is_due=True)  # type: ignore[union-attr]
             self.learner.step()
             if self.served() == served_by_store(self) and self.live_until() == self.stream.head():
                 return
@@ -114,7 +114,7 @@ def test_a_replica_learns_exactly_until_the_version_that_another_has_published(r
     append(first, *vector_events(10))
     first.follow()
     append(first, *vector_events(10, start=10))
-    second.learner.agreement.look(is_due=True)  # type: ignore[union-attr]
+    second.learner.publisher.agreement.look(is_due=True)  # type: ignore[union-attr]
     second.step()
     assert second.served() == first.served() and second.learner.training.learned_until == 10
     second.follow()
@@ -131,9 +131,9 @@ def test_a_replica_whose_state_differs_publishes_no_more(replicas: list[Replica]
     second.learner.training.model.learn([Example(4, "label", stranger.features, "a")])  # as a fault of its processor
     append(first, *vector_events(4, start=4))
     first.follow()
-    second.learner.agreement.look(is_due=True)  # type: ignore[union-attr]
+    second.learner.publisher.agreement.look(is_due=True)  # type: ignore[union-attr]
     second.step()
-    divergence = second.learner.agreement.divergence  # type: ignore[union-attr]
+    divergence = second.learner.publisher.agreement.divergence  # type: ignore[union-attr]
     assert divergence is not None and divergence.learned_until == 8 and divergence.ours != divergence.published
     append(first, *vector_events(4, start=8))
     for _ in range(20):

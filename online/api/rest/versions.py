@@ -97,7 +97,9 @@ async def roll_back(request: Request, model: ModelDep, runtime: RuntimeDep) -> R
     parsed = await read_body_as(request, RollbackRequest, runtime.settings)
     version = await asyncio.to_thread(model.snapshots.labels.resolve, str(parsed.version))
     frozen = Freeze(now(), parsed.reason) if parsed.freeze else None
-    manifest = await asyncio.to_thread(model.versions.roll_back, version, model.live.encoder_config.recipe, frozen)
+    manifest = await asyncio.to_thread(
+        model.transactions.versions.roll_back, version, model.live.encoder_config.recipe, frozen
+    )
     await follow(refresh(model), "the version is swapped in")
     await record_action(request, "roll_back", model.spec.name, f"version {version}", freeze=parsed.freeze)
     content = {"version": str(manifest.version), "learned_until": manifest.learned_until}
@@ -113,7 +115,7 @@ async def set_label(request: Request, model: ModelDep, label: str, runtime: Runt
     """
     parsed = await read_body_as(request, LabelRequest, runtime.settings)
     target = LabelTarget(await asyncio.to_thread(model.snapshots.labels.resolve, str(parsed.version)), parsed.percent)
-    await asyncio.to_thread(model.versions.set_label, label, target)
+    await asyncio.to_thread(model.transactions.versions.set_label, label, target)
     await follow(model.live.refresh_others(), "the labels are read")
     details = {"label": label, "percent": target.percent}
     await record_action(request, "label_version", model.spec.name, f"version {target.version}", **details)
@@ -123,7 +125,7 @@ async def set_label(request: Request, model: ModelDep, label: str, runtime: Runt
 @router.delete("/v1/models/{model}/version_labels/{label}", "operate", status_code=204)
 async def delete_label(request: Request, model: ModelDep, label: str) -> Response:
     """Delete a version label. The version stays as long as retention keeps it."""
-    await asyncio.to_thread(model.versions.delete_label, label)
+    await asyncio.to_thread(model.transactions.versions.delete_label, label)
     await follow(model.live.refresh_others(), "the labels are read")
     await record_action(request, "delete_version_label", model.spec.name, label=label)
     return Response(status_code=204)
@@ -134,7 +136,7 @@ async def freeze(request: Request, model: ModelDep, runtime: RuntimeDep) -> Resp
     """Stop learning until the model is thawed. Feedback is still accepted, and waits in the log."""
     parsed = await read_body_as(request, FreezeRequest, runtime.settings)
     frozen = Freeze(now(), parsed.reason)
-    await asyncio.to_thread(model.versions.freeze, frozen)
+    await asyncio.to_thread(model.transactions.versions.freeze, frozen)
     await follow(model.live.refresh_others(), "the labels are read")
     await record_action(request, "freeze", model.spec.name)
     return json_response(asdict(frozen))
@@ -148,7 +150,7 @@ async def thaw(request: Request, model: ModelDep) -> Response:
         raise Conflict(
             f"the rollback guard froze {model.spec.name}: end its quarantine first, with the outcome learned or dropped"
         )
-    await asyncio.to_thread(model.versions.thaw, model.live.encoder_config.recipe)
+    await asyncio.to_thread(model.transactions.versions.thaw, model.live.encoder_config.recipe)
     await follow(refresh(model), "the version is swapped in")
     await record_action(request, "thaw", model.spec.name)
     return Response(status_code=204)
@@ -167,8 +169,8 @@ async def list_quarantines(model: ModelDep) -> Response:
 async def end_quarantine(request: Request, model: ModelDep, runtime: RuntimeDep) -> Response:
     """End the quarantine: its feedback is learned after all, or dropped and un-learned exactly. Learning resumes."""
     parsed = await read_body_as(request, EndQuarantine, runtime.settings)
-    row, change, recorded = await quarantine_ending.end_quarantine(model.transactions, model.versions, parsed.outcome)
-    await asyncio.to_thread(model.versions.finish, recorded, change, model.live.encoder_config.recipe)
+    row, change, recorded = await quarantine_ending.end_quarantine(model.transactions, parsed.outcome)
+    await asyncio.to_thread(model.transactions.versions.finish, recorded, change, model.live.encoder_config.recipe)
     await follow(refresh(model), "the version is swapped in")
     await record_action(
         request, "end_quarantine", model.spec.name, name_offset(row.since), outcome=parsed.outcome, until=row.until

@@ -125,7 +125,8 @@ def rotate(
 
 def rotate_signing(
     purposes: Annotated[
-        list[str] | None, typer.Argument(metavar="[PURPOSE]...", help="links, cookies, river, stream, erasure, audit.")
+        list[str] | None,
+        typer.Argument(metavar="[PURPOSE]...", help="links, cookies, river, stream, erasure, audit, peers."),
     ] = None,
     grace_days: Annotated[
         float | None,

@@ -65,7 +65,7 @@ async def load_model(runtime: Runtime, name: str, parameters: Mapping[str, objec
         )
     if "label" in parameters:
         version = await asyncio.to_thread(model.snapshots.labels.resolve, str(parameters.get("version", LATEST)))
-        await asyncio.to_thread(model.versions.set_label, str(parameters["label"]), LabelTarget(version))
+        await asyncio.to_thread(model.transactions.versions.set_label, str(parameters["label"]), LabelTarget(version))
         await model.live.refresh_others()
 
 

@@ -338,7 +338,7 @@ async def move_labels(moves: Sequence[tuple[ModelRuntime, str, int]]) -> None:
     for model, label, version in moves:
         before = model.live.labels.get(label) if label == CANARY else None
         labelled = LabelTarget(version, before.percent if before else 0.0)
-        await asyncio.to_thread(model.versions.set_label, label, labelled)
+        await asyncio.to_thread(model.transactions.versions.set_label, label, labelled)
         await model.live.refresh_others()
 
 

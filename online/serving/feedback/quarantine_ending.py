@@ -13,7 +13,6 @@ from online.schemas.control import ControlChange
 from online.serving.feedback.retraction import find_closed_until, record_retraction
 from online.serving.transactions import Transactions
 from online.snapshots.agreed import ServingState
-from online.state.version_control import VersionControl
 from online.store import now, quarantine
 from online.store.events import head_of
 from online.store.feedback import list_unretracted_between
@@ -29,18 +28,16 @@ class EndedQuarantine(NamedTuple):
     recorded: tuple[int, ServingState]
 
 
-async def end_quarantine(
-    transactions: Transactions, versions: VersionControl, outcome: quarantine.Outcome
-) -> EndedQuarantine:
+async def end_quarantine(transactions: Transactions, outcome: quarantine.Outcome) -> EndedQuarantine:
     """End the open quarantine of a model; the caller carries out the change. Raises NotFound if there is none."""
     ended: EndedQuarantine | None = None
     while ended is None:
-        ended = await transactions.commit(lambda connection: record_end(connection, transactions, versions, outcome))
+        ended = await transactions.commit(lambda connection: record_end(connection, transactions, outcome))
     return ended
 
 
 def record_end(
-    connection: Connection, transactions: Transactions, versions: VersionControl, outcome: quarantine.Outcome
+    connection: Connection, transactions: Transactions, outcome: quarantine.Outcome
 ) -> EndedQuarantine | None:
     """Return one transaction of it; None while there is more feedback to retract."""
     model = transactions.name
@@ -57,4 +54,4 @@ def record_end(
     row.until, row.outcome, row.ended_at = until, outcome, now()
     quarantine.end(connection, row, until, outcome, row.ended_at)
     change = ControlChange("end_quarantine", is_held=outcome == "dropped", since=row.since, outcome=outcome)
-    return EndedQuarantine(row, change, versions.record(connection, change))
+    return EndedQuarantine(row, change, transactions.versions.record(connection, change))

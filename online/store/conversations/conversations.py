@@ -74,6 +74,7 @@ class ConversationRow(SQLModel, table=True):
 
 
 CONVERSATIONS = table_of(ConversationRow)
+CONVERSATION_TABLES = [CONVERSATIONS, TURNS]
 
 
 @dataclass(frozen=True, slots=True)

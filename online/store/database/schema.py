@@ -25,8 +25,7 @@ from online.store.callers.audit import AUDIT
 from online.store.callers.held_feedback import HELD
 from online.store.callers.quotas import QUOTAS
 from online.store.classes import CLASSES
-from online.store.conversations.conversations import CONVERSATIONS
-from online.store.conversations.turns import TURNS
+from online.store.conversations.conversations import CONVERSATION_TABLES
 from online.store.database.engine import create_engine_for, first_line, without_password
 from online.store.database.meta import META
 from online.store.database.tables import CORE, MIGRATIONS, TableGroup
@@ -38,12 +37,11 @@ from online.store.events import EVENTS
 from online.store.feedback import FEEDBACK
 from online.store.log_rows import TALLIES
 from online.store.predictions import PREDICTIONS
-from online.store.publications import PUBLICATIONS, SERVING
 from online.store.quarantine import QUARANTINES
 from online.store.refusals import REFUSALS, REJECTED_SNAPSHOTS
 from online.store.repertoire.examples import EXAMPLES
 from online.store.repertoire.replies import REPLIES
-from online.store.replicas import LEASES, REPLICAS
+from online.store.replicas import REPLICA_TABLES
 from online.store.usage.tables import USAGE_TABLES
 
 if TYPE_CHECKING:
@@ -57,8 +55,7 @@ CORE_TABLES = [
     REPLIES,
     EXAMPLES,
     CLASSES,
-    CONVERSATIONS,
-    TURNS,
+    *CONVERSATION_TABLES,
     DRIFT_ALARMS,
     META,
     REFUSALS,
@@ -74,10 +71,7 @@ CORE_TABLES = [
     ERASURE_ITEMS,
     RELEARNINGS,
     AUDIT,
-    PUBLICATIONS,
-    SERVING,
-    REPLICAS,
-    LEASES,
+    *REPLICA_TABLES,
 ]
 UNRECORDED = "unrecorded"  # the revision of tables that the core had before their group did: its first one
 NOTHING: dict[tuple[Table, str], str] = {}  # the queries of `select_nothing`, by table and dialect

@@ -1,0 +1,49 @@
+"""Cluster: replicas of one service that share a store, and copy each other's versions."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from online.plugin import Plugin
+
+if TYPE_CHECKING:
+    from online.api.routes import Router
+    from online.plugins.cluster.fetching import VersionFetcher
+    from online.plugins.cluster.kept_versions import KeptVersions
+    from online.plugins.cluster.settings import ClusterSettings
+    from online.serving.model_runtime import ModelRuntime
+    from online.serving.runtime import Runtime
+
+
+class ClusterPlugin(Plugin):
+    """The hooks of a cluster."""
+
+    name = "cluster"
+
+    def settings(self) -> "type[ClusterSettings]":
+        """Return the class of this plugin's settings."""
+        from online.plugins.cluster.settings import ClusterSettings
+
+        return ClusterSettings
+
+    def routers(self) -> "Iterable[Router]":
+        """Return this plugin's routes."""
+        from online.plugins.cluster.routes import router
+
+        return (router,)
+
+    def service_part(self, runtime: "Runtime") -> "VersionFetcher | None":
+        """Create what brings versions from other replicas, in the process that follows them."""
+        if not runtime.is_primary or not runtime.workspace.store.is_shared:
+            return None
+        from online.plugins.cluster.fetching import VersionFetcher
+
+        return VersionFetcher(runtime)
+
+    def model_part(self, model: "ModelRuntime", runtime: "Runtime") -> "KeptVersions":
+        """Create what finds a model's versions and their files for other replicas."""
+        from online.plugins.cluster.kept_versions import KeptVersions
+
+        return KeptVersions(model.snapshots.folder)
+
+
+PLUGIN = ClusterPlugin()
