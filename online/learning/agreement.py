@@ -1,4 +1,4 @@
-"""Agrees with the learners of other replicas on one sequence of versions. Nobody leads: whoever is first publishes.
+"""Agrees with the learners of other replicas on one sequence of versions. There is no leader: the first one publishes.
 
     learned until n --claim--> store: nobody was at n or further?   accepted: publish it under its number
                                       somebody has published n      the same hash: adopt that number; another: stop proposing
@@ -11,10 +11,11 @@ skipped a version, because it was further already, does not need it: the live ve
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from online.errors import CorruptSnapshot, NotFound
+from online.models import State
 from online.snapshots import Snapshots
 from online.snapshots.agreed import Publication, ServingState, mirror
 from online.snapshots.manifest import Manifest
@@ -32,7 +33,7 @@ Place = tuple[int, int]  # as `Publication.place`
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Where the state of this replica differed from the published one, though both had learned the same log."""
+    """A place in the log at which the state of this replica differed from the published one."""
 
     version: int
     learned_until: int
@@ -96,15 +97,15 @@ class Agreement:
         return self.newest.learned_until - place[1] if ahead and self.newest else None
 
     def is_behind(self, place: Place) -> bool:
-        """Whether another replica has published more."""
+        """Return whether another replica has published more."""
         return self.newest is not None and self.newest.place > place
 
     def is_published(self, place: Place) -> bool:
-        """Whether a version at this place is published."""
+        """Return whether a version at this place is published."""
         return self.newest is not None and self.newest.place == place
 
     def is_here(self) -> bool:
-        """Whether the newest publication is in the folder."""
+        """Return whether the newest publication is in the folder."""
         return self.newest is not None and self.find_local(self.newest) is not None
 
     def find_local(self, publication: Publication) -> Manifest | None:
@@ -124,6 +125,35 @@ class Agreement:
         ).result()
         self.newest = claimed.newest
         return claimed
+
+    def write(self, claimed: Claim, state: State, manifest: Manifest, waits: bool) -> Manifest:
+        """Write the publication that a claim has found into the folder, or what it lacks there, and follow what answers now.
+
+        waits: it is on the disk when this returns. Raises Unavailable.
+        """
+        assert claimed.accepted is not None, "nothing is written without a publication"
+        written = self._write(claimed.accepted, state, manifest, waits)
+        mirror(self.snapshots, claimed.state)
+        return written
+
+    def _write(self, published: Publication, state: State, manifest: Manifest, waits: bool) -> Manifest:
+        writer = self.snapshots.publisher
+        numbered = replace(
+            manifest, version=published.version, parent=published.parent, created_at=published.created_at
+        )
+        if self.find_local(published) is None:
+            self.snapshots.aside.displace(published.version)
+            return writer.write(state, numbered, waits)
+        if not manifest.durable:
+            return self.snapshots.folder.manifest(published.version)
+        completed = writer.complete(state, numbered)
+        if completed is None:  # other files of the same state: a version of its own
+            again = self.claim(manifest, repeats=True).accepted
+            assert again is not None, "a claim that repeats is accepted"
+            return writer.write(state, replace(numbered, version=again.version, parent=again.parent), waits)
+        if waits:
+            writer.make_durable(completed.version)
+        return completed
 
     def is_same(self, published: Publication, state_sha256: str) -> bool:
         """Return whether the state of this replica is the published one; note it where it is not."""

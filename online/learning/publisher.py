@@ -13,7 +13,7 @@ is put on the disk in a thread, because a disk may take 0.15 s, in which nothing
 import logging
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from online.errors import Unavailable
@@ -26,7 +26,6 @@ from online.models.devices.determinism import determinism_domain
 from online.models.devices.placement import first_device
 from online.models.wrappers import name_answering
 from online.snapshots import Snapshots
-from online.snapshots.agreed import Publication, mirror
 from online.snapshots.manifest import RELEARNED, TAUGHT_UNTIL, Manifest
 from online.state.version_control import VersionControl
 from online.store import Store, now
@@ -184,7 +183,7 @@ class Publisher:
         return written
 
     def _waits(self, replaces: bool) -> bool:
-        """Whether a durable version is on the disk before learning goes on."""
+        """Return whether a durable version is on the disk before learning goes on."""
         return replaces or self.setup.waits_for_disk
 
     def _publish_alone(
@@ -219,31 +218,7 @@ class Publisher:
         published = claimed.accepted
         if published is None or not agreement.is_same(published, manifest.state_sha256):
             return None
-        written = self._write_agreed(agreement, state, manifest, published, waits=durable and self._waits(replaces))
-        mirror(self.snapshots, claimed.state)
-        return written
-
-    def _write_agreed(
-        self, agreement: Agreement, state: State, manifest: Manifest, published: Publication, waits: bool
-    ) -> Manifest:
-        """Write a publication into the folder, or what it lacks there."""
-        writer = self.snapshots.publisher
-        numbered = replace(
-            manifest, version=published.version, parent=published.parent, created_at=published.created_at
-        )
-        if agreement.find_local(published) is None:
-            self.snapshots.aside.displace(published.version)
-            return writer.write(state, numbered, waits)
-        completed = writer.complete(state, numbered) if manifest.durable else None
-        if completed is not None:
-            if waits:
-                writer.make_durable(completed.version)
-            return completed
-        if not manifest.durable:
-            return self.snapshots.folder.manifest(published.version)
-        again = agreement.claim(manifest, repeats=True).accepted  # other files of the same state: a version of its own
-        assert again is not None, "a claim that repeats is accepted"
-        return writer.write(state, replace(numbered, version=again.version, parent=again.parent), waits)
+        return agreement.write(claimed, state, manifest, waits=durable and self._waits(replaces))
 
     def _put_on_disk(self, version: int, began_at: float) -> float:
         self.snapshots.publisher.make_durable(version)

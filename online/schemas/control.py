@@ -1,4 +1,4 @@
-"""What changes about the versions that answer, other than a publication: each change is an event of the log.
+"""Changes of the versions that answer, other than publications: each is an event of the log.
 
     operator or guard --ControlChange--> event `control` in the log --> every replica applies it
 

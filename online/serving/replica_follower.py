@@ -2,7 +2,7 @@
 
     Postgres --NOTIFY model--> wake the learner and the event feeds of the model
                                what answers has changed? --> mirror it to the folder --missing version--> fetch it
-    every second: this replica is here, and what it serves; has anything changed that no notification told of?
+    every second: this replica is here, and what it serves; has anything changed without a notification?
 
 It is a thread of the first worker. Without it, or while the store does not answer, the service goes on with what it has.
 """

@@ -112,12 +112,12 @@ class Runtime:
             await asyncio.to_thread(self._catch_up)
         if self.is_first and self.workspace.store.is_shared:
             self.follower = ReplicaFollower(self.workspace.store, self.models, self.workspace.replica)
-        await self.start_parts(self.parts)
         for model in self.models.values():
             await model.live.refresh()
             await model.readiness.look_for_base()
             for work in model.background_work(self.is_primary):
                 self.run_until_stop(work)
+        await self.start_parts(self.parts)
         self.run_until_stop(self.disk.watch())
         if self.is_primary:
             await self._start_primary()

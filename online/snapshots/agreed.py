@@ -49,7 +49,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class ServingState:
-    """What answers. revision: counts the changes. recipe: of the versions that go live. rolled_back: the newest roll back.
+    """The version that answers, and what may follow it. revision: counts the changes. recipe: of the versions that go live. rolled_back: the newest roll back.
 
     first_version: the oldest version that may be kept; an erasure deletes those before it.
     """

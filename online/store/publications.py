@@ -1,10 +1,10 @@
-"""What the replicas of a model agree on: its publications, and which version answers.
+"""The rows that the replicas of a model agree on: its publications, and which version answers.
 
     learner --propose--> publication: accepted once per version, under a lock --> serving: live, labels, frozen, ...
     operator, guard --ControlChange--> event in the log  ────────────────────────────^   in the same transaction
 
 Only stores that several machines may share have these rows. Elsewhere the folder of the snapshots is all there is. Nothing
-elects a leader: whoever has applied the log until an offset has the same bytes, so it does not matter who is first.
+elects a leader: each replica that has applied the log until an offset has the same bytes, so it does not matter who is first.
 """
 
 import uuid
@@ -47,7 +47,7 @@ class PublicationRow(SQLModel, table=True):
 
 
 class ServingRow(SQLModel, table=True):
-    """What answers for one model: a `ServingState` as JSON, and its revision."""
+    """The state of serving of one model: a `ServingState` as JSON, and its revision."""
 
     __tablename__ = "serving"
 

@@ -70,15 +70,14 @@ class VersionFetcher(ServicePart):
         check, refusals = partial(self._check, snapshots), list[str]()
         for source in self._sources():
             try:
-                manifest = copy_version(source, snapshots, version, check)
+                copy_version(source, snapshots, version, check)
             except Conflict:  # another version had this number before the store went back in time
                 snapshots.aside.displace(version)
                 continue
             except (NotFound, Unavailable) as error:
                 refusals.append(str(error))
                 continue
-            facts = {"version": version, "learned_until": manifest.learned_until, "source": source.name}
-            log_event(log, "version fetched", model=snapshots.model, **facts)
+            log_event(log, "version fetched", model=snapshots.model, version=version, source=source.name)
             return
         raise Unavailable(
             f"version {version} of {snapshots.model} is not on this replica, and was not fetched: "
