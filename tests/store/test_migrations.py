@@ -257,7 +257,7 @@ def test_processes_that_start_at_once_create_the_tables_once(url: str, engine: E
         assert process.returncode == 0
         instances.add(output.strip())
     assert len(instances) == 1
-    assert [row["version_num"] for row in dump(engine)["alembic_version"]] == ["1"]
+    assert [row["version_num"] for row in dump(engine)["alembic_version"]] == ["2"]
 
 
 def test_a_store_of_this_revision_opens_without_alembic(tmp_path: Path) -> None:

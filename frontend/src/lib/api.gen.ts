@@ -4359,7 +4359,7 @@ export interface components {
              * Kind
              * @enum {string}
              */
-            kind: "label" | "reward" | "correction" | "reply" | "retire" | "restore" | "sums" | "retraction" | "void" | "relearn";
+            kind: "label" | "reward" | "correction" | "reply" | "retire" | "restore" | "sums" | "retraction" | "void" | "relearn" | "control";
             /**
              * Label
              * @description The class or reply that the event names.
