@@ -19,6 +19,7 @@ from online.models import State
 from online.snapshots import Snapshots
 from online.snapshots.agreed import Publication, ServingState, mirror
 from online.snapshots.manifest import Manifest
+from online.snapshots.publish import PreparedVersion
 from online.snapshots.set_aside import find_foreign
 from online.store import Store
 from online.store.events import head_of, load_digests
@@ -126,31 +127,35 @@ class Agreement:
         self.newest = claimed.newest
         return claimed
 
-    def write(self, claimed: Claim, state: State, manifest: Manifest, waits: bool) -> Manifest:
-        """Write the publication that a claim has found into the folder, or what it lacks there, and follow what answers now.
+    def publish(self, state: State, manifest: Manifest, waits: bool) -> Manifest | None:
+        """Publish a state: under a number of its own, or under that of the replica which was there before.
 
-        waits: it is on the disk when this returns. Raises Unavailable.
+        The files are written before the number is claimed, so that a publication is on the disk of its replica a moment after
+        the others can see it. None if another replica is ahead, or has published another state. waits: the version is on the
+        disk when this returns. Raises Unavailable or LogReplaced.
         """
-        assert claimed.accepted is not None, "nothing is written without a publication"
-        written = self._write(claimed.accepted, state, manifest, waits)
+        prepared = self.snapshots.publisher.prepare(state)
+        claimed = self.claim(replace(manifest, weights_sha256=prepared.weights_sha256))
+        published = claimed.accepted
+        if published is None or not self.is_same(published, manifest.state_sha256):
+            return None
+        written = self._place(published, prepared, manifest, waits)
         mirror(self.snapshots, claimed.state)
         return written
 
-    def _write(self, published: Publication, state: State, manifest: Manifest, waits: bool) -> Manifest:
+    def _place(self, published: Publication, prepared: PreparedVersion, manifest: Manifest, waits: bool) -> Manifest:
         writer = self.snapshots.publisher
-        numbered = replace(
-            manifest, version=published.version, parent=published.parent, created_at=published.created_at
-        )
+        numbered = number(manifest, published)
         if self.find_local(published) is None:
             self.snapshots.aside.displace(published.version)
-            return writer.write(state, numbered, waits)
+            return writer.place(prepared, numbered, waits)
         if not manifest.durable:
             return self.snapshots.folder.manifest(published.version)
-        completed = writer.complete(state, numbered)
+        completed = writer.complete(prepared, numbered)
         if completed is None:  # other files of the same state: a version of its own
-            again = self.claim(manifest, repeats=True).accepted
+            again = self.claim(replace(manifest, weights_sha256=prepared.weights_sha256), repeats=True).accepted
             assert again is not None, "a claim that repeats is accepted"
-            return writer.write(state, replace(numbered, version=again.version, parent=again.parent), waits)
+            return writer.place(prepared, number(manifest, again), waits)
         if waits:
             writer.make_durable(completed.version)
         return completed
@@ -173,6 +178,11 @@ class Agreement:
         return False
 
 
+def number(manifest: Manifest, published: Publication) -> Manifest:
+    """Return the manifest of a state under the number at which it is published."""
+    return replace(manifest, version=published.version, parent=published.parent, created_at=published.created_at)
+
+
 def publication_of(manifest: Manifest, replica: str) -> Publication:
     """Return a version as it is proposed."""
     return Publication(
@@ -182,6 +192,9 @@ def publication_of(manifest: Manifest, replica: str) -> Publication:
         taught_until=manifest.taught_until,
         relearned=manifest.relearned,
         state_sha256=manifest.state_sha256,
+        weights_sha256=manifest.weights_sha256,
+        feature_epoch=manifest.feature_epoch,
+        metrics=dict(manifest.metrics),
         log_digest=manifest.log_digest,
         recipe=manifest.recipe,
         determinism_domain=manifest.determinism_domain,

@@ -214,11 +214,7 @@ class Publisher:
         if not is_published and not self._passes_gate(training, state, compares=not replaces):
             return None
         manifest = self._describe(training, metrics, durable, version=0)
-        claimed = agreement.claim(manifest)
-        published = claimed.accepted
-        if published is None or not agreement.is_same(published, manifest.state_sha256):
-            return None
-        return agreement.write(claimed, state, manifest, waits=durable and self._waits(replaces))
+        return agreement.publish(state, manifest, waits=durable and self._waits(replaces))
 
     def _put_on_disk(self, version: int, began_at: float) -> float:
         self.snapshots.publisher.make_durable(version)

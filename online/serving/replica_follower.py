@@ -34,6 +34,7 @@ REPORT_EVERY_S = 1.0
 POLL_S = 0.25  # where the driver has no notifications, and for a version that is still missing
 GRACE_S = 0.4  # in which the learner of this replica may make a missing version itself
 NOBODY: frozenset[str] = frozenset()
+QUIET_S = 5.0  # until the version before the live one is fetched, which few ask for
 STALE_LOOKS = 3  # after which a store with an older state than the folder counts as one that went back in time
 
 
@@ -122,10 +123,10 @@ class ReplicaFollower:
             self._missing_since.pop(name, None)
             return
         since = self._missing_since.setdefault(name, self.clock())
-        if self.clock() - since >= GRACE_S:
-            self._fetch(snapshots, missing)
-            if state is not None:
-                mirror(snapshots, state)
+        waited_s = self.clock() - since
+        if state is not None and waited_s >= GRACE_S:
+            self._fetch(snapshots, [each for each in missing if each != state.previous or waited_s >= QUIET_S])
+            mirror(snapshots, state)
 
     def _fetch(self, snapshots: Snapshots, missing: list[int]) -> None:
         """Fetch the versions that are missing, the live one first. Without anywhere to fetch from, the learner makes the next."""

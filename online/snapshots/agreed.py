@@ -20,6 +20,7 @@ from online.schemas.control import ControlChange
 from online.snapshots import Snapshots
 from online.snapshots.folder import AGREED, ROLLED_BACK, LiveVersion, replace_link
 from online.snapshots.labels import LabelTarget
+from online.snapshots.manifest import Manifest
 from online.snapshots.roll_back import Freeze, LastRollBack
 
 OWN_PREFIX = "job_"  # of labels that keep a version for work of this replica, which the others know nothing of
@@ -35,11 +36,32 @@ class Publication:
     taught_until: int
     relearned: int
     state_sha256: str
+    weights_sha256: str
+    feature_epoch: str
+    metrics: Mapping[str, float]
     log_digest: str
     recipe: str
     determinism_domain: str
     created_at: str
     replica: str
+
+    def manifest(self, model: str) -> Manifest:
+        """Return what is known of the version without its files."""
+        return Manifest(
+            model=model,
+            version=self.version,
+            parent=self.parent,
+            learned_until=self.learned_until,
+            created_at=self.created_at,
+            state_sha256=self.state_sha256,
+            weights_sha256=self.weights_sha256,
+            feature_epoch=self.feature_epoch,
+            recipe=self.recipe,
+            durable=False,
+            metrics=self.metrics,
+            determinism_domain=self.determinism_domain,
+            log_digest=self.log_digest,
+        )
 
     @property
     def place(self) -> tuple[int, int]:

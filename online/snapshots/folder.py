@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -31,6 +31,7 @@ NEAR, MAX_FACTS = 64, 20_000  # versions that are tried one by one; versions who
 MANIFEST, SIGNATURE, ON_DISK = "manifest.json", "signature", "on-disk"
 ROLLED_BACK = "ROLLED_BACK"
 AGREED = "AGREED"  # the revision of the serving state to which the folder was brought (agreed.py)
+NONE: Mapping[int, Manifest] = {}
 LIVE_TARGET = re.compile(r"(\d{1,18})(?:,held_until=(\d{1,18}))?(?:,previous=(\d{1,18}))?")
 
 
@@ -235,20 +236,25 @@ class SnapshotFolder:
         """Newest first, without versions that are damaged or pruned in the meantime."""
         return list(self._walk_manifests(self.versions()))
 
-    def page(self, count: int, before: int | None = None) -> ManifestPage:
-        """Return the newest `count` manifests, of versions before one of them, newest first."""
-        versions = self.versions()
+    def page(self, count: int, before: int | None = None, others: Sequence[Manifest] = ()) -> ManifestPage:
+        """Return the newest `count` manifests, of versions before one of them, newest first.
+
+        others: of versions that may be elsewhere only, such as those that other replicas have published.
+        """
+        known = {each.version: each for each in others}
+        versions = sorted({*self.versions(), *known})
         older = [each for each in versions if before is None or each < before]
-        found = list(islice(self._walk_manifests(older), count))
+        found = list(islice(self._walk_manifests(older, known), count))
         has_more = bool(found) and older[0] < found[-1].version
         return ManifestPage(found, found[-1].version if has_more else None, len(versions))
 
-    def _walk_manifests(self, versions: Sequence[int]) -> Iterator[Manifest]:
+    def _walk_manifests(self, versions: Sequence[int], others: Mapping[int, Manifest] = NONE) -> Iterator[Manifest]:
         for version in reversed(versions):
             try:
                 yield self.manifest(version)
             except (NotFound, CorruptSnapshot):
-                continue
+                if version in others:
+                    yield others[version]
 
     def newest_before(self, offset: int, recipe: str, below: int | None = None) -> int | None:
         """Return the newest version of this recipe that had not learned an offset; None if none is kept.

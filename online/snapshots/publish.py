@@ -1,6 +1,6 @@
 """Publish a version: written aside, renamed into place, and made live; before or after that, put on the disk.
 
-.12.part/ --write parts, manifest--> rename to 12/ --> LIVE -> 12 --> wake the servers --> fsync, 12/on-disk
+.0.new.part/ --write parts--> a number, the manifest --> rename to 12/ --> LIVE -> 12 --> wake the servers --> fsync, 12/on-disk
 
 Servers need not wait for the disk: a version that a loss of power has damaged does not match its digests and is not
 used. Where contents are deleted because a version has learned them, that version must be on the disk.
@@ -10,7 +10,8 @@ import hashlib
 import json
 import os
 import shutil
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from safetensors.numpy import save
@@ -21,6 +22,22 @@ from online.models import State, StatePart
 from online.snapshots.folder import MANIFEST, ON_DISK, SIGNATURE, LiveVersion, SnapshotFolder
 from online.snapshots.manifest import Manifest, SnapshotFile, digest_files
 from online.snapshots.roll_back import LiveControl
+
+PREPARED = ".0.new.part"  # no version has the number 0: an erasure deletes what is older than it
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedVersion:
+    """The files of a version that has no number yet."""
+
+    path: Path
+    state: State
+    files: Mapping[str, SnapshotFile]
+
+    @property
+    def weights_sha256(self) -> str:
+        """One digest of all files that a server loads."""
+        return digest_files(self.files)
 
 
 class SnapshotPublisher:
@@ -59,46 +76,59 @@ class SnapshotPublisher:
 
     def write(self, state: State, manifest: Manifest, waits: bool = False) -> Manifest:
         """Write a version that does not go live. waits: as in `publish`. Raises Unavailable; then nothing has changed."""
-        aside = self.folder.path / f".{manifest.version}.part"
+        return self.place(self.prepare(state), manifest, waits)
+
+    def prepare(self, state: State) -> PreparedVersion:
+        """Write the files of a version aside, before it has a number. Raises Unavailable; then nothing has changed."""
+        aside = self.folder.path / PREPARED
         try:
-            written = self._write_version(aside, state, manifest)
-            if waits:
-                put_on_disk(aside)
-            aside.rename(self.folder.path / str(manifest.version))
+            shutil.rmtree(aside, ignore_errors=True)
+            aside.mkdir()
+            files = {name: self._write_part(aside, name, part) for name, part in state.items()}
         except OSError as error:
             shutil.rmtree(aside, ignore_errors=True)
-            raise Unavailable(
-                f"version {manifest.version} of {self.folder.model} could not be written: {error.strerror}"
-            ) from error
-        self._note_parts(state, written)
-        return written
+            raise self._refuse("a version", error) from error
+        return PreparedVersion(aside, state, files)
 
-    def complete(self, state: State, manifest: Manifest) -> Manifest | None:
+    def place(self, prepared: PreparedVersion, manifest: Manifest, waits: bool = False) -> Manifest:
+        """Let a prepared version count under its number. waits: as in `publish`. Raises Unavailable; then nothing has changed."""
+        try:
+            whole = self._write_manifest(prepared, manifest)
+            if waits:
+                put_on_disk(prepared.path)
+            prepared.path.rename(self.folder.path / str(manifest.version))
+        except OSError as error:
+            shutil.rmtree(prepared.path, ignore_errors=True)
+            raise self._refuse(f"version {manifest.version}", error) from error
+        self._note_parts(prepared, whole)
+        return whole
+
+    def complete(self, prepared: PreparedVersion, manifest: Manifest) -> Manifest | None:
         """Add to a version what only a learner reads, so that learning can resume from it.
 
         The files that a server loads stay as they are, and the manifest is replaced in one step. None if the state would give
         other files than the version has. Raises Unavailable; then nothing has changed.
         """
-        aside, folder = (self.folder.path / name for name in (f".{manifest.version}.part", str(manifest.version)))
-        before = self.folder.manifest(manifest.version).files
+        folder, before = self.folder.path / str(manifest.version), self.folder.manifest(manifest.version).files
+        if any(prepared.files.get(name) != file for name, file in before.items()):
+            return None
         try:
-            written = self._write_version(aside, state, manifest)
-            if any(written.files.get(name) != file for name, file in before.items()):
-                return None
-            for name in written.files.keys() - before.keys():
-                os.replace(aside / f"{name}.safetensors", folder / f"{name}.safetensors")
-            os.replace(aside / MANIFEST, folder / MANIFEST)
+            whole = self._write_manifest(prepared, manifest)
+            for name in whole.files.keys() - before.keys():
+                os.replace(prepared.path / f"{name}.safetensors", folder / f"{name}.safetensors")
+            os.replace(prepared.path / MANIFEST, folder / MANIFEST)
         except OSError as error:
-            raise Unavailable(
-                f"version {manifest.version} of {self.folder.model} could not be completed: {error.strerror}"
-            ) from error
+            raise self._refuse(f"version {manifest.version}", error) from error
         finally:
-            shutil.rmtree(aside, ignore_errors=True)
-        self._note_parts(state, written)
-        return written
+            shutil.rmtree(prepared.path, ignore_errors=True)
+        self._note_parts(prepared, whole)
+        return whole
 
-    def _note_parts(self, state: State, written: Manifest) -> None:
-        for name, part in state.items():
+    def _refuse(self, what: str, error: OSError) -> Unavailable:
+        return Unavailable(f"{what} of {self.folder.model} could not be written: {error.strerror}")
+
+    def _note_parts(self, prepared: PreparedVersion, written: Manifest) -> None:
+        for name, part in prepared.state.items():
             if part.revision is not None:
                 self._written[name] = (part.revision, written.version, written.files[name])
 
@@ -120,20 +150,17 @@ class SnapshotPublisher:
         """Let the next version have files of its own for every part: those of earlier ones may not have reached the disk."""
         self._written.clear()
 
-    def _write_version(self, aside: Path, state: State, manifest: Manifest) -> Manifest:
-        """Write the folder aside."""
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir()
-        files = {name: self._write_part(aside, manifest, name, part) for name, part in state.items()}
-        whole = replace(manifest, files=files, weights_sha256=digest_files(files))
+    def _write_manifest(self, prepared: PreparedVersion, manifest: Manifest) -> Manifest:
+        """Write the manifest, and its signature where there must be one, beside the files that it describes."""
+        whole = replace(manifest, files=prepared.files, weights_sha256=prepared.weights_sha256)
         described = json.dumps(asdict(whole), indent=1).encode()
-        write_file(aside / MANIFEST, described, durable=False)
+        write_file(prepared.path / MANIFEST, described, durable=False)
         if self.folder.seal is not None:
             signature = self.folder.seal.sign(self.folder.sealed_message(manifest.version, described))
-            write_file(aside / SIGNATURE, signature.encode(), durable=False)
+            write_file(prepared.path / SIGNATURE, signature.encode(), durable=False)
         return whole
 
-    def _write_part(self, aside: Path, manifest: Manifest, name: str, part: StatePart) -> SnapshotFile:
+    def _write_part(self, aside: Path, name: str, part: StatePart) -> SnapshotFile:
         path = aside / f"{name}.safetensors"
         revision, version, file = self._written.get(name, (None, 0, None))
         if file is not None and revision == part.revision and self._link_part(version, name, path):

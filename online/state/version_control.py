@@ -18,12 +18,13 @@ from online.io.atomic import replace_file
 from online.schemas.control import ControlChange
 from online.snapshots import Snapshots
 from online.snapshots.agreed import ServingState, mirror
+from online.snapshots.folder import ManifestPage
 from online.snapshots.labels import LabelTarget, check_label
 from online.snapshots.manifest import Manifest
 from online.snapshots.roll_back import Freeze
 from online.store import Store
 from online.store.events import head_of
-from online.store.publications import list_changes, load_serving, record_change
+from online.store.publications import StoredPublications, list_changes, load_serving, record_change
 
 log = logging.getLogger("online.state")
 
@@ -79,6 +80,14 @@ class VersionControl:
         if self.store.is_shared:
             self.apply(ControlChange("forget_versions", version))
         self.snapshots.retention.remove_before(version)
+
+    def list_page(self, connection: Connection, limit: int, before: int | None) -> ManifestPage:
+        """Return a page of the versions that are here, and of the newest that other replicas have published."""
+        folder = self.snapshots.folder
+        if not self.store.is_shared:
+            return folder.page(limit, before)
+        published = StoredPublications(connection, self.model).list(self.snapshots.retention.retain)
+        return folder.page(limit, before, [each.manifest(self.model) for each in published])
 
     def apply(self, change: ControlChange, recipe: str = "") -> None:
         """Record a change, and carry it out here. Raises Unavailable."""

@@ -7,8 +7,9 @@ Only stores that several machines may share have these rows. Elsewhere the folde
 elects a leader: each replica that has applied the log until an offset has the same bytes, so it does not matter who is first.
 """
 
+import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -27,7 +28,7 @@ FORGET_EVERY = 256  # versions
 
 
 class PublicationRow(SQLModel, table=True):
-    """One accepted version; the fields are those of `Publication`."""
+    """One accepted version; the fields are those of `Publication`. metrics: JSON."""
 
     __tablename__ = "publication"
     __table_args__ = (Index("publication_by_place", "model", "recipe", "relearned", "learned_until"),)
@@ -39,6 +40,9 @@ class PublicationRow(SQLModel, table=True):
     taught_until: int
     relearned: int
     state_sha256: str
+    weights_sha256: str
+    feature_epoch: str
+    metrics: str
     log_digest: str
     recipe: str
     determinism_domain: str
@@ -103,11 +107,21 @@ class StoredPublications:
         """Return the newest publications before a version, newest first."""
         older = () if before is None else (PUBLICATIONS.c.version < before,)
         query = select(*COLUMNS).where(self.of_model, *older).order_by(PUBLICATIONS.c.version.desc()).limit(count)
-        return [Publication(**row) for row in self.connection.execute(query).mappings()]
+        return [parse_row(dict(row)) for row in self.connection.execute(query).mappings()]
 
     def _one(self, query: Any) -> Publication | None:
         row = self.connection.execute(query).mappings().one_or_none()
-        return None if row is None else Publication(**row)
+        return None if row is None else parse_row(dict(row))
+
+
+def parse_row(row: Mapping[str, Any]) -> Publication:
+    """Return the publication in a row."""
+    return Publication(**{**row, "metrics": json.loads(row["metrics"])})
+
+
+def describe_row(model: str, publication: Publication) -> dict[str, object]:
+    """Return the row of a publication."""
+    return {"model": model, **asdict(publication), "metrics": json.dumps(publication.metrics)}
 
 
 # reads
@@ -171,7 +185,7 @@ def claim(connection: Connection, model: str, proposed: Publication, floor: int 
         return Claim(publications.at(proposed.recipe, proposed.place), newest, state)
     last = publications.last_version()
     new = replace(proposed, version=max(last, floor) + 1, parent=last or None)
-    connection.execute(insert(PUBLICATIONS), [{"model": model, **asdict(new)}])
+    connection.execute(insert(PUBLICATIONS), [describe_row(model, new)])
     before = replace(state, recipe=new.recipe)
     after = save_serving(connection, model, state, follow_publication(before, new, publications))
     if new.version % FORGET_EVERY == 0:
@@ -202,7 +216,7 @@ def adopt_folder(
     if load_serving(connection, model) is not None:
         return None
     for each in known:
-        connection.execute(insert(PUBLICATIONS), [{"model": model, **asdict(each)}])
+        connection.execute(insert(PUBLICATIONS), [describe_row(model, each)])
     return save_serving(connection, model, ServingState(), state)
 
 

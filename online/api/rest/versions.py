@@ -59,7 +59,7 @@ async def list_versions(
     Where there are more, `next_before` is the value of `before` that gives the next page. The live version is in
     `live_version`, whichever page is asked for.
     """
-    page = await asyncio.to_thread(model.snapshots.folder.page, limit, before)
+    page = await model.read(lambda connection: model.transactions.versions.list_page(connection, limit, before))
     live, names = model.live.current.version, await asyncio.to_thread(model.snapshots.labels.names)
     versions = [
         describe_version(each, each.version == live, names.get(each.version, ()), model.live.state_of(each.version))

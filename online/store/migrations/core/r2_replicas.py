@@ -18,7 +18,16 @@ def upgrade() -> None:
         *keys(INTEGER, "version"),
         *columns(INTEGER, "parent", nullable=True),
         *columns(INTEGER, "learned_until", "taught_until", "relearned"),
-        *columns(TEXT, "state_sha256", "log_digest", "recipe", "determinism_domain"),
+        *columns(
+            TEXT,
+            "state_sha256",
+            "weights_sha256",
+            "feature_epoch",
+            "metrics",
+            "log_digest",
+            "recipe",
+            "determinism_domain",
+        ),
         *columns(TEXT, "created_at", "replica"),
     )
     op.create_index("publication_by_place", "publication", ["model", "recipe", "relearned", "learned_until"])
