@@ -106,7 +106,9 @@ def needs_namespaces() -> Network:
     try:
         return Network()
     except NetworkError as error:
-        pytest.skip(str(error))  # also in CI: a container without the right to make namespaces is a machine that we serve
+        pytest.skip(
+            str(error)
+        )  # also in CI: a container without the right to make namespaces is a machine that we serve
 
 
 CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 1).close()"
@@ -118,7 +120,9 @@ def reaches(network: Network, source: int, address: str, port: int) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-LISTEN = "import socket, sys; s = socket.create_server((sys.argv[1], 8000)); print('open', flush=True); sys.stdin.read()"
+LISTEN = (
+    "import socket, sys; s = socket.create_server((sys.argv[1], 8000)); print('open', flush=True); sys.stdin.read()"
+)
 
 
 def test_hosts_are_cut_from_each_other_or_from_all_and_joined_again() -> None:
