@@ -127,9 +127,17 @@ def find_free_subnet() -> str:
 
 def remove_leftovers() -> None:
     """Remove the networks of processes that were killed."""
-    for words in (("netns", "list"), ("-o", "link")):
-        listed = ip(*words).splitlines()
-        for name in [line.split(": ")[1].split("@")[0] if words[0] == "-o" else line.split()[0] for line in listed]:
-            if (found := NAMES.match(name)) and not Path(f"/proc/{found[1]}").exists():
-                with suppress(NetworkError):
-                    ip(*(("link", "del", name) if words[0] == "-o" else ("netns", "del", name)))
+    for line in ip("netns", "list").splitlines():
+        if belongs_to_the_dead(name := line.split()[0]):
+            with suppress(NetworkError):
+                ip("netns", "del", name)
+    for line in ip("-o", "link").splitlines():
+        if belongs_to_the_dead(name := line.split(": ")[1].split("@")[0]):
+            with suppress(NetworkError):
+                ip("link", "del", name)
+
+
+def belongs_to_the_dead(name: str) -> bool:
+    """Return whether a namespace or a link is of a network whose process has ended."""
+    found = NAMES.match(name)
+    return found is not None and not Path(f"/proc/{found[1]}").exists()

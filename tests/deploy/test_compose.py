@@ -216,9 +216,16 @@ def cluster(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """Two replicas with the key of the administrator, which trust whoever connects from this machine."""
     for store in create_database():
         folder = tmp_path_factory.mktemp("compose")
-        shared = {"admin_key": GIVEN["ONLINE_ADMIN_KEY"], "public_url": "https://localhost", "open": False}
-        trusted = '["10.213.0.0/16", "127.0.0.1"]'
-        with LocalCluster(folder, store, redis_url, trusted_proxies=trusted, **shared) as running:
+        running = LocalCluster(
+            folder,
+            store,
+            redis_url,
+            open=False,
+            admin_key=GIVEN["ONLINE_ADMIN_KEY"],
+            public_url="https://localhost",
+            trusted_proxies='["10.213.0.0/16", "127.0.0.1"]',
+        )
+        with running:
             yield running
 
 
