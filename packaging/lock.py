@@ -39,7 +39,16 @@ def compile_requirements(
     *sources: str, extras: Sequence[str] = (), given: str = "", more: Sequence[str] = ()
 ) -> list[str]:
     """The locked requirements, one text each: name, version, marker and hashes. sources: files, or "-" for what is given."""
-    flags = ["--universal", "--python-version", "3.11", "--generate-hashes", "--no-header", "--quiet", "--upgrade", *more]
+    flags = [
+        "--universal",
+        "--python-version",
+        "3.11",
+        "--generate-hashes",
+        "--no-header",
+        "--quiet",
+        "--upgrade",
+        *more,
+    ]
     extra = [flag for name in extras for flag in ("--extra", name)]
     command = [sys.executable, "-m", "uv", "pip", "compile", *sources, *flags, *extra]
     printed = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, input=given).stdout

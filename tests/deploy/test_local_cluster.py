@@ -99,6 +99,13 @@ def test_the_script_prints_the_urls_of_its_replicas_and_stops_all(postgres_url: 
         httpx.get(f"{found[1]}/readyz", trust_env=False)
 
 
+def test_what_needs_namespaces_says_so_where_there_are_none(store_url: str, tmp_path: Path) -> None:
+    with closing(LocalCluster(tmp_path, store_url, namespaces=False)) as plain:
+        assert {replica.listen_host for replica in plain.replicas} == {"127.0.0.1"}
+        with pytest.raises(NetworkError, match="needs a network namespace for each replica"):
+            plain.cut(*plain.replicas)
+
+
 # the network
 
 

@@ -80,7 +80,7 @@ NOTHING: dict[tuple[Table, str], str] = {}  # the queries of `select_nothing`, b
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """What a migration did to one group of tables. before: its revision; None for no tables. now: the newest revision."""
+    """The migration of one group of tables. before: its revision before; None for no tables. now: the newest revision."""
 
     tables: str
     before: str | None
