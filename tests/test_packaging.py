@@ -66,7 +66,7 @@ def locked(name: str) -> dict[str, str]:
     return {block.partition("==")[0]: block for block in blocks}
 
 
-@pytest.mark.parametrize("name", ["build.txt", "service.txt", "torch.txt", "dev.txt"])
+@pytest.mark.parametrize("name", ["build.txt", "service.txt", "torch.txt", "dev.txt", "charts.txt"])
 def test_every_locked_package_has_one_version_and_hashes(name: str) -> None:
     for package, block in locked(name).items():
         assert re.match(r"[a-z0-9-]+==[\w.]+ ", block) and "--hash=sha256:" in block, package

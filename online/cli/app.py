@@ -14,7 +14,7 @@ from online.cli import config, learn, log, openapi, replay, serve, versions
 from online.cli.access import audit, keys
 from online.cli.access.erase import erase
 from online.cli.groups import audit_app, keys_app, log_app
-from online.cli.operating import load, merge
+from online.cli.operating import load, merge, migrate
 from online.errors import OnlineError
 from online.installed import collect
 
@@ -49,6 +49,7 @@ app.command()(versions.label)
 app.command()(versions.freeze)
 app.command()(versions.thaw)
 app.command()(erase)
+app.command()(migrate.migrate)
 app.command()(config.config)
 app.command()(openapi.openapi)
 app.command("work", hidden=True)(serve.run_worker)

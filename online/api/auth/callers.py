@@ -21,7 +21,7 @@ from starlette.types import Scope
 
 from online.api.auth.cookies import SESSION_COOKIE, VISITOR_COOKIE, Cookies, parse_cookies
 from online.api.auth.keys import PREFIX, ApiKey, KeyTable
-from online.api.auth.locality import is_loopback, is_proxy_header, names_this_machine
+from online.api.auth.locality import is_forwarding_header, is_loopback, is_proxy_header, names_this_machine
 from online.api.auth.origins import VISITOR_TOKEN, limited_origins, widget_origins
 from online.api.auth.proxies import TrustedProxies
 from online.schemas.access import callers
@@ -109,6 +109,8 @@ class Callers:
 
     async def find(self, credentials: Credentials) -> Caller:
         """Return the caller, with the address that the request comes from."""
+        if credentials.is_forwarded and any(map(is_forwarding_header, credentials.headers)):
+            self.proxies.report_unlisted(credentials.address)
         if credentials.key and not self.knows(credentials.key):
             await self.keys.read_again()
         return replace(self._find(credentials), address=self.find_address(credentials))

@@ -17,6 +17,11 @@ def is_proxy_header(name: str) -> bool:
     return name in PROXY_HEADERS or name.startswith("x-forwarded-")
 
 
+def is_forwarding_header(name: str) -> bool:
+    """Return whether a header (in lower case) says for whom, and how, a proxy has forwarded the request."""
+    return name == "forwarded" or name.startswith("x-forwarded-")
+
+
 @lru_cache(VERDICTS)
 def is_loopback(host: str) -> bool:
     """Return whether a host is `localhost` or a loopback address."""

@@ -3,14 +3,21 @@
 connection of a trusted proxy --X-Forwarded-For----> the address of the client
                               --X-Forwarded-Proto--> the scheme that it used
                               --X-Forwarded-Prefix-> the prefix of the paths that it used
-connection of anybody else ----any of these--------> nothing: who sends a header chooses what it says
+connection of anybody else ----any of these--------> nothing: who sends a header chooses what it says. A warning names the
+                                                     address once, because it may be a proxy that the setting lacks
 """
 
+import logging
 from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
+from online.telemetry import log_event
+
+log = logging.getLogger("online.api")
+
 REMEMBERED = 1_024
+MAX_REPORTED = 16  # addresses of one process: anybody may send these headers, from any number of addresses
 SCHEMES = ("http", "https")
 
 
@@ -21,10 +28,25 @@ class TrustedProxies:
         """networks: addresses or networks, as in the setting."""
         self.networks = tuple(ip_network(each, strict=False) for each in networks)
         self.trusts = lru_cache(REMEMBERED)(self._trusts)
+        self._reported = set[str]()
 
     def _trusts(self, address: str) -> bool:
         parsed = parse_address(address)
         return parsed is not None and any(parsed in network for network in self.networks)
+
+    def report_unlisted(self, address: str) -> None:
+        """Log once that a connection with forwarding headers comes from an address that is not listed, and the remedy.
+
+        address: of the connection. The first `MAX_REPORTED` addresses are reported, each once.
+        """
+        parsed = parse_address(address)
+        if parsed is None or self.trusts(address):
+            return
+        proxy = str(parsed)
+        if proxy not in self._reported and len(self._reported) < MAX_REPORTED:
+            self._reported.add(proxy)
+            remedy = f'if it is a proxy of yours, set trusted_proxies = ["{proxy}"]; otherwise nothing'
+            log_event(log, "forwarding headers are ignored", logging.WARNING, address=proxy, remedy=remedy)
 
     def find_client(self, address: str, forwarded_for: str) -> str:
         """Return the address of the client: the last one that no trusted proxy has.

@@ -13,6 +13,7 @@ schema as it was.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Dialect, Engine, Table, false, inspect, select, text
@@ -77,6 +78,15 @@ UNRECORDED = "unrecorded"  # the revision of tables that the core had before the
 NOTHING: dict[tuple[Table, str], str] = {}  # the queries of `select_nothing`, by table and dialect
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """The migration of one group of tables. before: its revision before; None for no tables. now: the newest revision."""
+
+    tables: str
+    before: str | None
+    now: str
+
+
 def list_groups() -> list[TableGroup]:
     """Return the tables of the core, of the features that are still in this package, and of every plugin."""
     core = TableGroup(CORE, CORE_TABLES, ("1", "2"), MIGRATIONS / "core")
@@ -99,6 +109,25 @@ def prepare_schema(url: str, reader: Engine, groups: Sequence[TableGroup] = ()) 
             check_columns(connection, groups, url)
     finally:
         engine.dispose()
+
+
+def migrate_store(url: str) -> list[SchemaChange]:
+    """Bring the schema of a database to the newest revisions; return what was done to each group of tables.
+
+    Raises SetupError for a database that cannot be reached, or that this version of the package cannot use.
+    """
+    groups = list_groups()
+    try:
+        reader = create_engine_for(url, "NORMAL", "DEFERRED")
+        try:
+            with reader.connect() as connection:
+                before = find_revisions(connection, groups, url)
+            prepare_schema(url, reader, groups)
+        finally:
+            reader.dispose()
+    except (SQLAlchemyError, ImportError, ValueError) as error:
+        raise SetupError(f"the store {without_password(url)} cannot be opened: {first_line(error)}") from error
+    return [SchemaChange(group.name, was, group.head) for group, was in zip(groups, before, strict=True)]
 
 
 def find_revisions(connection: Connection, groups: Sequence[TableGroup], url: str) -> list[str | None]:
