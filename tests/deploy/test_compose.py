@@ -98,7 +98,7 @@ def test_the_settings_of_a_replica_exist_and_are_valid(monkeypatch: pytest.Monke
     assert names - {"config"} <= Settings.model_fields.keys()
     for name, value in environment_of("online-1").items():
         if name.removeprefix("ONLINE_").lower() in Settings.model_fields:
-            monkeypatch.setenv(name, value)
+            monkeypatch.setenv(name, value or "")  # Compose gives an empty value for one that is not set
     settings = load(DEPLOY / "compose" / "online.toml")
     assert (
         settings.public_url == "https://localhost"
