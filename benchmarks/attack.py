@@ -27,8 +27,8 @@ from sqlalchemy import Connection, text
 
 from benchmarks.clinc150 import Int8s, Split, split
 from benchmarks.report import command, create_parser, print_json, progress, say, table, verdict
+from online.learning.building import create_learner
 from online.learning.learner import Learner
-from online.learning.process import create_learner
 from online.plugins.moderation.callers.standing import load_newest_standings
 from online.plugins.moderation.model_moderation import ModelModeration
 from online.schemas.access.callers import Caller, Scope

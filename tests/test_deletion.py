@@ -38,7 +38,7 @@ with TestClient(create_app(settings, with_learner=False), headers={"X-API-Key": 
     stored = http.post("/v1/models/vec:feedback", json={"feedback": items}, headers=of_ann)
     assert stored.status_code == 202 and {each["status"] for each in stored.json()["receipts"]} <= {"accepted"}, stored.text
     paths = http.get("/openapi.json").json()["paths"]
-from online.learning.process import create_learner
+from online.learning.building import create_learner
 from online.state.workspace import Workspace
 
 workspace = Workspace(settings)

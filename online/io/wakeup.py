@@ -79,7 +79,9 @@ class Listener:
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for a wake-up; return whether one came within `timeout_s` seconds."""
-        ready, _, _ = select.select([self._end], [], [], max(timeout_s, 0.0))
+        waiting = select.poll()  # `select` takes no descriptor above 1,023, which a thousand models have
+        waiting.register(self._end, select.POLLIN)
+        ready = waiting.poll(1000 * max(timeout_s, 0.0))
         if ready:
             self.clear()
         return bool(ready)

@@ -12,24 +12,18 @@ from typing import IO
 
 from online.errors import EncoderMoved, LogReplaced, OnlineError
 from online.io.backoff import Backoff
-from online.io.cache import cache_folder
 from online.io.collector import collect_seldom
-from online.learning.base_building import RetentionPeriod
-from online.learning.gate import GoldenQuestion, encode_golden_questions
-from online.learning.learner import Learner
+from online.learning.building import create_learner
 from online.learning.placing import LearnerPlaces, place_models
-from online.learning.setup import LearnerSetup
 from online.learning.workers import WorkerHost, find_support
-from online.models import Options, encoder_options
 from online.models.devices.fallback import first_line, listening, note_fallback
 from online.models.devices.observer import DeviceObserver, create_observer
 from online.models.devices.probe import SystemDevices
-from online.models.devices.turns import LearningQuantum, low_priority
-from online.models.encoders.factory import create_encoder
+from online.models.devices.turns import low_priority
 from online.models.lazy_torch import torch, use_one_thread
 from online.settings import ModelSettings
 from online.state.workspace import Workspace
-from online.stream.contract import Stream
+from online.store.notifications import NotificationThread, wake
 from online.telemetry import log_event
 
 log = logging.getLogger("online.learner")
@@ -55,16 +49,28 @@ def run(workspace: Workspace, lock: IO[str]) -> int:
         signal.signal(number, lambda *_: stop.set())
     log_event(log, "started", pid=os.getpid(), device=describe_places(places))
     observer = create_observer(workspace.state, "learner", "learner", devices, places.caps)
+    wakeups = {model.name: workspace.event_wakeup(model.name) for model in models}
+    heard = NotificationThread(workspace.store, wake(wakeups), "learner-notifications")
+    if workspace.store.is_shared:
+        heard.start()
     with find_support().host(workspace.settings) as host, closing(observer):
         threads = [start_thread(workspace, model, places, stop, host, observer) for model in models]
-        join_all(threads, partial(report, workspace, observer, host))
+        join_all(threads, partial(tick, workspace, observer, host, stop))
+    if workspace.store.is_shared:
+        heard.stop()
     workspace.store.close()
     lock.close()
     return 0
 
 
-def report(workspace: Workspace, observer: DeviceObserver, host: WorkerHost) -> None:
-    """Write what the processes of this learner have done so far, and follow signing keys that another replica has rotated."""
+def tick(workspace: Workspace, observer: DeviceObserver, host: WorkerHost, stop: threading.Event | None = None) -> None:
+    """Write what the processes of this learner have done so far, and follow signing keys that another replica has rotated.
+
+    Once `stop` is set, wake the learners that wait for an event.
+    """
+    if stop is not None and stop.is_set():
+        for model in workspace.settings.models:
+            workspace.event_wakeup(model.name).notify()
     with suppress(OnlineError, OSError):  # a service reports it; a learner goes on with the keys that it has
         workspace.refresh_from_store()
     observer.note_sums(host.count_sums())
@@ -165,43 +171,3 @@ def keep_learning(
             pause_s = backoff.fail()
             log.exception("learner failed model=%s; it starts again in %.1f s", model.name, pause_s)
             stop.wait(pause_s)
-
-
-def create_learner(
-    workspace: Workspace,
-    model: ModelSettings,
-    options: Options,
-    stream: Stream,
-    device: str,
-    waits_for_disk: bool = True,
-    host: WorkerHost | None = None,
-) -> Learner:
-    """Create a model's learner. options: they name the encoder whose features the stream gives."""
-    settings = workspace.settings
-    setup = LearnerSetup(
-        device=device,
-        batch=settings.learn_batch,
-        publish_every_ms=settings.publish_every_ms,
-        durable_every_s=settings.durable_every_s,
-        drift=model.drift,
-        guard=model.guard,
-        golden_questions=load_golden_questions(workspace, model, options),
-        retention=None if settings.event_retention_days is None else RetentionPeriod(settings.event_retention_days),
-        is_outdated=lambda: workspace.key_option(model).get("key") != options.get("key"),
-        waits_for_disk=waits_for_disk,
-        replica=workspace.replica,
-        workers=host or WorkerHost(),
-        quantum=LearningQuantum(settings.learn_quantum_ms),
-    )
-    return Learner(model.kind, options, workspace.snapshots(model.name), stream, workspace.store, setup)
-
-
-def load_golden_questions(workspace: Workspace, model: ModelSettings, options: Options) -> list[GoldenQuestion]:
-    """Return the model's golden questions, encoded. The encoder is loaded only if there are any."""
-    if not model.golden_questions:
-        return []
-    settings, tuned = workspace.settings, workspace.tuned(str(options.get("encoder", "")))
-    text_encoder = create_encoder(
-        encoder_options(model.kind, options), cache_folder(), 1, settings.max_text_chars, tuned
-    )
-    return encode_golden_questions([(each.input, each.answer) for each in model.golden_questions], text_encoder.encode)

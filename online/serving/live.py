@@ -72,6 +72,7 @@ class LiveModel:
         max_waiting: int = 2_048,
         on_set_aside: Callable[[], None] = lambda: None,
         place: ServingPlace | None = None,
+        poll_s: float = POLL_S,
     ) -> None:
         """Load the live version. Raises what `source` raises, and ValueError for options the kind does not have.
 
@@ -79,8 +80,9 @@ class LiveModel:
         operator. keep: versions that can be requested in addition to labelled ones: a number of the
         newest, all, or these. max_waiting: requests that may wait for an offset to be learned.
         on_set_aside: called when versions were set aside because the log is another one. place: the devices on which
-        versions answer; None: the CPU.
+        versions answer; None: the CPU. poll_s: as POLL_S.
         """
+        self.poll_s = poll_s
         self.kind, self.source, self.snapshots = kind, source, snapshots
         self.on_swap, self.notify, self.keep, self.max_waiting = on_swap, notify, keep, max_waiting
         self.on_set_aside = on_set_aside
@@ -146,7 +148,7 @@ class LiveModel:
                 except OSError as error:  # such as too many open files: the present version goes on answering
                     self._outage.record_failure(error)
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(POLL_S):
+                    async with asyncio.timeout(self.poll_s):
                         await wakeup.wait()
         finally:
             loop.remove_reader(self._listener.fileno())

@@ -78,6 +78,7 @@ class ModelBuilder:
                 settings.max_waiting,
                 lambda: runtime.forget_log(),
                 self.create_place(spec.name),
+                workspace.poll_s,
             )
         except (ValueError, FileNotFoundError) as error:
             raise SetupError(f"model {spec.name!r}: {error}") from None

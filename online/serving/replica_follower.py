@@ -8,22 +8,18 @@ It is a thread of the first worker. Without it, or while the store does not answ
 """
 
 import logging
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
-from sqlalchemy import Connection
-
-from online.errors import NotFound, OnlineError, Unavailable
+from online.errors import NotFound, Unavailable
 from online.schemas.json_values import JSON
 from online.serving.model_runtime import ModelRuntime
 from online.snapshots import Snapshots
 from online.snapshots.agreed import mirror, read_revision
 from online.store import Store
-from online.store.events import CHANNEL
+from online.store.notifications import NotificationThread
 from online.store.publications import load_revisions, load_serving
 from online.store.replicas import remove_replica, report_replica
 from online.telemetry import OutageLog, log_event
@@ -31,7 +27,6 @@ from online.telemetry import OutageLog, log_event
 log = logging.getLogger("online.replica")
 
 REPORT_EVERY_S = 1.0
-POLL_S = 0.25  # where the driver has no notifications, and for a version that is still missing
 GRACE_S = 0.4  # in which the learner of this replica may make a missing version itself
 NOBODY: frozenset[str] = frozenset()
 QUIET_S = 5.0  # until the version before the live one is fetched, which few ask for
@@ -51,9 +46,7 @@ class ReplicaFollower:
         """replica: the name of this one. url: where others reach it, which a plugin sets."""
         self.store, self.models, self.replica, self.clock = store, models, replica, clock
         self.url = ""
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="replica-follower", daemon=True)
-        self._outage = OutageLog(log, "nothing is heard of other replicas")
+        self._thread = NotificationThread(store, self._hear, "replica-follower")
         self._fetching = OutageLog(log, "a version is not fetched")
         self._missing_since: dict[str, float] = {}
         self._stale: dict[str, int] = {}
@@ -65,26 +58,13 @@ class ReplicaFollower:
 
     def stop(self) -> None:
         """Stop following, and say that this replica is gone."""
-        self._stopping.set()
-        self._thread.join()
+        self._thread.stop()
         with suppress(Unavailable):
             self.store.submit(partial(remove_replica, id=self.replica)).result()
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                with self.store.separate_connection() as connection:
-                    for named in listen(connection):
-                        if self._stopping.is_set():
-                            return
-                        self._wake(named)
-                        self.look(named)
-            except (OnlineError, OSError) as error:
-                self._outage.record_failure(error)
-            except Exception as error:  # of the driver: the connection is opened again
-                log.debug("following failed", exc_info=error)
-                self._outage.record_failure(f"{type(error).__name__}: {error}")
-            self._stopping.wait(POLL_S)
+    def _hear(self, named: set[str]) -> None:
+        self._wake(named)
+        self.look(named)
 
     def _wake(self, named: set[str]) -> None:
         for name in named & self.models.keys():
@@ -101,7 +81,6 @@ class ReplicaFollower:
         revisions = self.store.read(load_revisions)
         for name in revisions.keys() & self.models.keys():
             self._follow(name, revisions[name])
-        self._outage.record_success()
 
     def describe(self) -> dict[str, JSON]:
         """Return what this replica says of itself: the version of each model, and what it has learned."""
@@ -146,17 +125,3 @@ class ReplicaFollower:
             log_event(log, "the store went back in time", logging.ERROR, model=name)
             snapshots.forget_agreement()
             self._stale.pop(name)
-
-
-def listen(connection: Connection) -> Iterator[set[str]]:
-    """Yield the models of which something was heard; every POLL_S at least, then perhaps none."""
-    driver: Any = connection.connection.driver_connection
-    connection.rollback()
-    if not hasattr(driver, "notifies"):
-        raise Unavailable("this driver of Postgres has no notifications: install psycopg 3")
-    driver.autocommit = True
-    driver.execute(f"LISTEN {CHANNEL}")
-    yield set()
-    while True:
-        first = {notice.payload for notice in driver.notifies(timeout=POLL_S, stop_after=1)}
-        yield first | {notice.payload for notice in driver.notifies(timeout=0)}

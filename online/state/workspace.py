@@ -53,6 +53,9 @@ from online.stream.redis import RedisStream
 from online.stream.sql import SqlStream
 from online.stream.verified import VerifiedStream
 
+POLL_S, MAX_POLL_S = 0.25, 10.0  # of each model
+MODELS_POLLED = 10  # at that rate
+
 
 class Workspace:
     """Opens the state folder and the store. Raises SetupError if either cannot be used."""
@@ -147,6 +150,11 @@ class Workspace:
         self.shared_keys.refresh()
 
     @property
+    def poll_s(self) -> float:
+        """How often something is looked for without a wake-up, which may be lost: more seldom where there are many models."""
+        return min(max(POLL_S, POLL_S * len(self.settings.models) / MODELS_POLLED), MAX_POLL_S)
+
+    @property
     def replica(self) -> str:
         """The name of this service among those that share the store: of the machine, with a part that only this folder has."""
         path = self.state / "replica"
@@ -227,8 +235,8 @@ class Workspace:
         """encoder: if given, a read raises EncoderMoved if another encoder computed the features."""
         ends = self.store.durable_writer, self.store.reader, model, self.event_wakeup(model)
         if encoder is None:
-            return SqlStream(*ends)
-        return SqlStream(*ends, lambda connection: check_encoder(connection, model, encoder))
+            return SqlStream(*ends, poll_s=self.poll_s)
+        return SqlStream(*ends, lambda connection: check_encoder(connection, model, encoder), self.poll_s)
 
     def redis_stream(self, model: str, encoder: str) -> RedisStream | None:
         """Return the copy in Redis, if one is configured. Each encoder has a copy of its own."""

@@ -27,9 +27,11 @@ class SqlStream:
         model: str,
         wakeup: Wakeup,
         check: Callable[[Connection], None] = lambda connection: None,
+        poll_s: float = POLL_S,
     ) -> None:
-        """check: called in the transaction of every read; what it raises, `read` raises."""
+        """check: called in the transaction of every read; what it raises, `read` raises. poll_s: as POLL_S."""
         self.writer, self.reader, self.model, self.wakeup, self.check = writer, reader, model, wakeup, check
+        self.poll_s = poll_s
         self._listener = wakeup.listen()
 
     def append(self, event: Event) -> int:
@@ -45,15 +47,18 @@ class SqlStream:
         return offset
 
     def read(self, after: int, count: int, block_ms: float = 0, digest: str = "") -> list[Event]:
-        """Return entries after an offset. Raises LogReplaced also if there is no entry, and if the log is shorter than `after`."""
-        until = time.monotonic() + block_ms / 1000
+        """Return entries after an offset; none also after a wake-up without an entry, which may be for something else.
+
+        Raises LogReplaced also if there is no entry, and if the log is shorter than `after`.
+        """
+        until, is_woken = time.monotonic() + block_ms / 1000, False
         while True:
             self._listener.clear()  # before the read: a wake-up for an entry that the read misses stays in the pipe
             entries = self._read(after, count, digest)
             left = until - time.monotonic()
-            if entries or left <= 0:
+            if entries or left <= 0 or is_woken:
                 return entries
-            self._listener.wait(min(left, POLL_S))
+            is_woken = self._listener.wait(min(left, self.poll_s))
 
     def _read(self, after: int, count: int, digest: str) -> list[Event]:
         def checked(connection: Connection) -> list[Event]:

@@ -12,8 +12,9 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from online.learning.building import create_learner
 from online.learning.placing import configure_device
-from online.learning.process import create_learner, run_learner
+from online.learning.process import run_learner
 from online.models import KINDS, recipe
 from online.schemas.events import Event
 from online.settings import SHIPPED, ModelSettings, Settings

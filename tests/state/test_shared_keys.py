@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from sqlalchemy import text
 
 from online.errors import SetupError
-from online.learning.process import report
+from online.learning.process import tick
 from online.learning.workers import WorkerHost
 from online.models.devices.observer import create_observer
 from online.models.devices.probe import SystemDevices
@@ -107,7 +107,7 @@ def test_other_processes_of_a_state_folder_see_a_rotation_in_its_file(open_repli
 def test_a_learner_without_a_service_beside_it_follows_a_rotation(open_replica: Open, tmp_path: Path) -> None:
     one, two = open_replica("one"), open_replica("two")
     new = rotate(one, "river")
-    report(two, create_observer(tmp_path / "two", "learner", "learner", SystemDevices(), {}), WorkerHost())
+    tick(two, create_observer(tmp_path / "two", "learner", "learner", SystemDevices(), {}), WorkerHost())
     assert SigningKeys(tmp_path / "two").valid_keys("river")[0].id == new
 
 

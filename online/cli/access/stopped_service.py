@@ -7,8 +7,8 @@ from contextlib import closing, contextmanager
 
 from online.errors import SetupError
 from online.installed import ContributedParts
+from online.learning.building import create_learner
 from online.learning.placing import configure_device
-from online.learning.process import create_learner
 from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
 from online.state.workspace import Workspace

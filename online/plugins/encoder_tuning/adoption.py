@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from online.errors import SetupError
 from online.io.cache import cache_folder
 from online.io.progress import Progress
+from online.learning.building import create_learner
 from online.learning.gate import Gate
 from online.learning.placing import configure_device
-from online.learning.process import create_learner
 from online.learning.training_state import TrainingState
 from online.models import can_tune_encoder, encoder_options, recipe, spec_of
 from online.models.encoders import minilm

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from online.learning.building import create_learner
 from online.learning.learner import Learner
-from online.learning.process import create_learner
 from online.models.encoders.text import TEXT_WIDTH
 from online.plugins.moderation.callers.standing import StandingRow, load_standing
 from online.plugins.moderation.model_moderation import ModelModeration
