@@ -78,6 +78,14 @@ class NotFound(OnlineError, LookupError):
     status = 404
 
 
+class UnknownModel(NotFound):
+    """This service has no such model. Another replica may have it."""
+
+    def __init__(self, text: str, model: str) -> None:
+        super().__init__(text)
+        self.model = model
+
+
 class NotServed(OnlineError):
     """The path is one of OpenAI's API, and of a part that is not served here."""
 

@@ -8,6 +8,7 @@ import typer
 from online.cli.options import (
     ConfigOption,
     DeviceOption,
+    ModelsOption,
     SetOption,
     StateOption,
     StoreOption,
@@ -15,7 +16,7 @@ from online.cli.options import (
     SupervisedOption,
 )
 from online.cli.processes import exit_on_sigterm, keep_files_private, read_parent_settings
-from online.cli.state import load_settings
+from online.cli.state import load_own_settings
 
 if TYPE_CHECKING:
     from online.state.workspace import Workspace
@@ -44,6 +45,7 @@ def learn(
     device: DeviceOption = None,
     workers: WorkersOption = None,
     join: JoinOption = None,
+    models: ModelsOption = None,
     set: SetOption = None,
     supervised: SupervisedOption = False,
 ) -> None:
@@ -74,7 +76,7 @@ def learn(
         settings = read_parent_settings()
     else:
         flags = {"state": state, "store": store, "stream": stream, "device": device, "learn_workers": workers}
-        settings = load_settings(config, set, **flags)
+        settings = load_own_settings(config, models, set, **flags)
     configure_logging(settings.log_level, settings.log_format)
     if join is None and not supervised:
         settings, join = support.find_place(settings, os.environ)

@@ -21,6 +21,14 @@ SetOption = Annotated[
 StateOption = Annotated[
     Path | None, typer.Option("--state", help="Folder that holds all data of the service. Default: ./state.")
 ]
+ModelsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--models",
+        metavar="NAMES",
+        help="Serve and learn these only: names or patterns with commas between them, or a share such as 1/3. Default: all.",
+    ),
+]
 StoreOption = Annotated[
     str | None, typer.Option("--store", help="SQLAlchemy URL of the store. Default: SQLite in the state folder.")
 ]

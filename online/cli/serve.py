@@ -20,6 +20,7 @@ from online import __version__
 from online.cli.options import (
     ConfigOption,
     DeviceOption,
+    ModelsOption,
     SetOption,
     StateOption,
     StoreOption,
@@ -27,7 +28,7 @@ from online.cli.options import (
     SupervisedOption,
 )
 from online.cli.processes import die_with_parent, exit_on_sigterm, keep_files_private, read_parent_settings
-from online.cli.state import load_settings
+from online.cli.state import load_own_settings
 from online.errors import SetupError
 from online.settings import Settings
 
@@ -69,6 +70,7 @@ def serve(
     encoder_adapt: EncoderAdaptOption = None,
     admin_key: AdminKeyOption = None,
     workers: WorkersOption = None,
+    models: ModelsOption = None,
     set: SetOption = None,
     learner: LearnerOption = True,
 ) -> None:
@@ -78,6 +80,7 @@ def serve(
     Examples:
       online serve --state ./state
       online serve --config online.toml --port 9000 --set max_waiting=4096
+      online serve --config online.toml --models 1/3
     """
     exit_on_sigterm()
     keep_files_private()
@@ -90,7 +93,7 @@ def serve(
         "grpc_port": grpc_port,
     }
     flags |= {"state": state, "host": host, "port": port, "workers": workers, "encoder_adapt": encoder_adapt}
-    settings = load_settings(config, set, **flags)
+    settings = load_own_settings(config, models, set, **flags)
     check_certificate(settings)
     if learner:
         from online.learning.workers import find_support

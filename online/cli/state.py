@@ -27,6 +27,16 @@ def load_settings(config: Path | None, assignments: Sequence[str] | None = None,
         return load(config, assignments or (), list_model_options, **flags)
 
 
+def load_own_settings(
+    config: Path | None, models: str | None, assignments: Sequence[str] | None = None, **flags: object
+) -> Settings:
+    """Return the settings in force, with the models only that this replica owns. models: the value of `--models`."""
+    own = None if models is None else tuple(filter(None, map(str.strip, models.split(","))))
+    settings = load_settings(config, assignments, own_models=own, **flags)
+    with refuse_invalid_settings():
+        return settings.select_own()
+
+
 def list_model_options() -> dict[str, list[str]]:
     """Return every option of a model, with the kinds that have it. Slow: only an error needs it."""
     from online.models.registry import list_options

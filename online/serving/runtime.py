@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO
 
-from online.errors import NotFound, OnlineError, Unavailable
+from online.errors import OnlineError, Unavailable, UnknownModel
 from online.installed import ContributedParts
 from online.models.devices.observer import DeviceObserver
 from online.schemas.models import LearnerState
@@ -67,9 +67,9 @@ class Runtime:
     _lock: IO[str] | None = None  # held by one service on the state folder
 
     def model(self, name: str) -> ModelRuntime:
-        """Return a model by name. Raises NotFound that names the models there are."""
+        """Return a model by name. Raises UnknownModel that names the models there are."""
         if name not in self.models:
-            raise NotFound(f"there is no model {name!r}; this service has {', '.join(self.models)}")
+            raise UnknownModel(f"there is no model {name!r}; this service has {', '.join(self.models)}", name)
         return self.models[name]
 
     def learner(self) -> LearnerState:

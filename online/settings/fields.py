@@ -1,6 +1,8 @@
 """The table of settings: name, type, default, unit and one line of help each. Those of a model are in models.py."""
 
+import hashlib
 import re
+from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from ipaddress import ip_network
 from pathlib import Path
@@ -23,6 +25,7 @@ from online.settings.models import ONE_LINE, SHIPPED, Device, ModelSettings, Pag
 LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 Part = TypeVar("Part", bound=BaseModel)
+SHARE = re.compile(r"(\d{1,4})/(\d{1,4})")
 POSTGRES_URL = re.compile(r"postgres(?:ql)?(?:\+(?P<driver>\w+))?://")
 WebOrigin = Annotated[
     str, Field(pattern=r"^https?://[A-Za-z0-9.-]+(:\d{1,5})?$|^https?://\[[0-9A-Fa-f:]+\](:\d{1,5})?$")
@@ -249,6 +252,11 @@ class ServiceSettings(BaseSettings):
     log_level: LogLevel = Field("info", description="Least severe log lines to write.")
     log_format: LogFormat = Field("text", description="Format of log lines: text, or JSON for machines.")
     models: tuple[ModelSettings, ...] = Field(SHIPPED, description="The models to serve, one [[models]] table each.")
+    own_models: tuple[str, ...] = Field(
+        (),
+        description="Models that this replica serves and learns: names, patterns such as topic-*, or a share such as 1/3 of all. "
+        "Requests for the others are forwarded to the replicas that have them. Default: all models.",
+    )
     repertoire: Path | None = Field(
         None, description="JSONL file of replies for a ranker that has none. Default: the starter repertoire."
     )
@@ -405,6 +413,16 @@ class ServiceSettings(BaseSettings):
             raise ValueError(f"two models share a name: {', '.join(sorted(names))}")
         return models
 
+    @field_validator("own_models")
+    @classmethod
+    def _shares_are_possible(cls, parts: tuple[str, ...]) -> tuple[str, ...]:
+        for part in parts:
+            if (share := SHARE.fullmatch(part)) and not 1 <= int(share[1]) <= int(share[2]):
+                raise ValueError(
+                    f"{part!r} is no share of the models; the shares of three replicas are 1/3, 2/3 and 3/3"
+                )
+        return parts
+
     @field_validator("trusted_proxies")
     @classmethod
     def _proxies_are_networks(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
@@ -426,6 +444,15 @@ class ServiceSettings(BaseSettings):
         check_pairs(self, ("tls_certificate", "tls_key"))
         return self
 
+    def select_own(self) -> Self:
+        """Return the settings with the models that `own_models` names, as the service that owns only these. Raises ValueError."""
+        if not self.own_models:
+            return self
+        own = [model for model in self.models if any(owns(part, model.name) for part in self.own_models)]
+        if not own:
+            raise ValueError(f"own_models names none of the models: {', '.join(self.own_models)}")
+        return self.model_copy(update={"models": tuple(own), "own_models": ()})
+
     @property
     def store_url(self) -> str:
         """The URL for SQLAlchemy. Without a named driver, Postgres is reached through psycopg."""
@@ -445,6 +472,14 @@ class ServiceSettings(BaseSettings):
     def dump_with_secrets(self) -> str:
         """Return JSON with the secrets in clear, for the standard input of a child process. Never log it."""
         return self.model_dump_json(context=REVEAL_SECRETS)
+
+
+def owns(part: str, model: str) -> bool:
+    """Return whether an entry of `own_models` names a model: its name, a pattern such as topic-*, or a share such as 1/3."""
+    if share := SHARE.fullmatch(part):
+        digest = hashlib.sha256(model.encode()).digest()
+        return int.from_bytes(digest[:8]) % int(share[2]) == int(share[1]) - 1
+    return fnmatchcase(model, part)
 
 
 def with_plugins(core: type[ServiceSettings]) -> type[ServiceSettings]:

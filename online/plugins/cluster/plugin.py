@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 from online.plugin import Plugin
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from online.api.routes import Router
     from online.plugins.cluster.fetching import VersionFetcher
+    from online.plugins.cluster.forwarding import Forwarder
     from online.plugins.cluster.kept_versions import KeptVersions
     from online.plugins.cluster.settings import ClusterSettings
     from online.serving.model_runtime import ModelRuntime
@@ -30,6 +33,12 @@ class ClusterPlugin(Plugin):
         from online.plugins.cluster.routes import router
 
         return (router,)
+
+    def api_part(self, app: "FastAPI") -> "Forwarder":
+        """Create what forwards requests for models of other replicas."""
+        from online.plugins.cluster.forwarding import Forwarder
+
+        return Forwarder(app)
 
     def service_part(self, runtime: "Runtime") -> "VersionFetcher | None":
         """Create what brings versions from other replicas, in the process that follows them."""

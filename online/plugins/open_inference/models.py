@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from online.errors import BadInput, Conflict, NotFound
+from online.errors import BadInput, Conflict, UnknownModel
 from online.plugins.open_inference.infer_request import DATATYPES
 from online.plugins.tensorflow.tensor_signatures import MAX_ECHO_CHARS, TensorSpec, signature_of
 from online.schemas.access.callers import Caller
@@ -26,7 +26,8 @@ def find_model(
     """
     if name not in runtime.models:
         known = ", ".join(runtime.models)
-        raise NotFound(f"Request for unknown model: '{name[:MAX_ECHO_CHARS]}' is not found; this service has {known}")
+        text = f"Request for unknown model: '{name[:MAX_ECHO_CHARS]}' is not found; this service has {known}"
+        raise UnknownModel(text, name)
     model = runtime.models[name]
     if not version:
         return model, VersionSelector(route=route)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from fastapi import Request
 
-from online.errors import BadInput, NotFound, UnknownVersion, UnknownVersionLabel
+from online.errors import BadInput, NotFound, UnknownModel, UnknownVersion, UnknownVersionLabel
 from online.plugins.tensorflow.tensor_signatures import MAX_ECHO_CHARS
 from online.serving.versions import VersionSelector
 
@@ -26,13 +26,13 @@ def unknown_servable(name: str, selector: VersionSelector, known: Iterable[str])
     """Return the error of a prediction by an unknown model."""
     version = "Latest(%s)" if selector.version is None else f"Specific(%s, {selector.version})"
     servable = version % name[:MAX_ECHO_CHARS]
-    return NotFound(f"Servable not found for request: {servable}; this service has {', '.join(known)}")
+    return UnknownModel(f"Servable not found for request: {servable}; this service has {', '.join(known)}", name)
 
 
 def unknown_model(name: str, known: Iterable[str]) -> NotFound:
     """Return the error of the status of an unknown model."""
-    return NotFound(
-        f"Could not find any versions of model {name[:MAX_ECHO_CHARS]}; this service has {', '.join(known)}"
+    return UnknownModel(
+        f"Could not find any versions of model {name[:MAX_ECHO_CHARS]}; this service has {', '.join(known)}", name
     )
 
 
