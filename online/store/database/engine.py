@@ -11,6 +11,11 @@ from online.errors import Unavailable
 from online.store.database.sqlite_checkpoints import FULL
 
 BUSY_TIMEOUT_S = 10  # SQLite waits this long for another process's commit
+KEPT, MORE = (
+    2,
+    6,
+)  # connections of an engine: a replica has three processes with two engines each, and Postgres takes 100 in all
+POOL_WAIT_S = 30  # for one of them
 CONNECT_S, STATEMENT_S = 5, 10  # Postgres counts as unavailable after these
 
 
@@ -21,7 +26,10 @@ def create_engine_for(url: str, synchronous: str, begin: str, wait_s: float = BU
     """
     if not is_sqlite(url):
         timeouts = {"connect_timeout": CONNECT_S, "options": f"-c statement_timeout={STATEMENT_S}s"}
-        return create_engine(url, pool_pre_ping=True, connect_args=timeouts if url.startswith("postgresql") else {})
+        arguments = timeouts if url.startswith("postgresql") else {}
+        return create_engine(
+            url, pool_pre_ping=True, pool_size=KEPT, max_overflow=MORE, pool_timeout=POOL_WAIT_S, connect_args=arguments
+        )
     engine = create_engine(url, connect_args={"check_same_thread": False, "timeout": wait_s})
 
     @event.listens_for(engine, "connect")
