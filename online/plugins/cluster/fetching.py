@@ -9,7 +9,7 @@ What is fetched must be what the store has accepted: its state has the hash of t
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 import httpx
@@ -22,8 +22,8 @@ from online.plugins.cluster.kept_versions import VersionSummary
 from online.plugins.cluster.peer_source import PeerSource
 from online.plugins.cluster.settings import ClusterSettings
 from online.plugins.cluster.stored_source import StoredSource
-from online.serving.model_runtime import ModelRuntime
-from online.serving.parts import ServicePart
+from online.plugins.cluster.uploading import BucketUploads
+from online.serving.parts import ServicePart, Work
 from online.serving.runtime import Runtime
 from online.snapshots import Snapshots
 from online.snapshots.manifest import Manifest
@@ -60,6 +60,11 @@ class VersionFetcher(ServicePart):
         if self.runtime.follower is not None:
             self.runtime.follower.url = find_replica_url(self.runtime.settings)
             await asyncio.to_thread(self._join)
+
+    def background(self, is_primary: bool) -> Iterable[Work]:
+        """Upload versions to the bucket, if there is one."""
+        if is_primary and self.bucket is not None:
+            yield BucketUploads(self.runtime, self.bucket).run()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -112,12 +117,13 @@ class VersionFetcher(ServicePart):
         """Fetch what this replica needs to answer, and to learn on from. What fails is learned from the log instead."""
         for model in self.runtime.models.values():
             try:
-                self._join_model(model)
+                self._fetch_first(model.snapshots)
+                model.transactions.versions.catch_up(model.live.encoder_config.recipe)
             except (OnlineError, OSError) as error:
                 log_event(log, "nothing fetched", logging.WARNING, model=model.spec.name, reason=str(error))
 
-    def _join_model(self, model: ModelRuntime) -> None:
-        snapshots = model.snapshots
+    def _fetch_first(self, snapshots: Snapshots) -> None:
+        """Fetch the live version of a model, and a durable one to learn on from. Raises NotFound or Unavailable."""
         state = self.store.read(partial(load_serving, model=snapshots.model))
         if state is None:
             return
@@ -127,7 +133,6 @@ class VersionFetcher(ServicePart):
         for version in dict.fromkeys(wanted):
             if version and version not in present:
                 self.fetch(snapshots, version)
-        model.transactions.versions.catch_up(model.live.encoder_config.recipe)
 
     def _find_durable(self, snapshots: Snapshots) -> VersionSummary | None:
         """Return the newest durable version of another replica, if learning on from it saves much."""
