@@ -230,7 +230,7 @@ class Learner:
         """Resume, then read, learn and publish until `stop` is set or the options change; leave the last state durable.
 
         Raises EncoderMoved if the log's features are from now on those of another encoder, and LogReplaced if the
-        log is not the one that was learned.
+        log is not the one that was learned, and LeaseLost if another replica learns the model now.
         """
         try:
             self._run(stop)
@@ -242,6 +242,8 @@ class Learner:
         self.start()
         is_lost = False
         while not stop.is_set() and not self.setup.is_outdated():
+            if self.setup.lease is not None:
+                self.setup.lease.check()
             try:
                 if is_lost:
                     self.workers.dissolve()

@@ -5,27 +5,26 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import IO
 
-from online.errors import EncoderMoved, LogReplaced, OnlineError
+from online.errors import EncoderMoved, LeaseLost, LogReplaced, OnlineError, Unavailable
 from online.io.backoff import Backoff
-from online.io.cache import cache_folder
 from online.io.collector import collect_seldom
 from online.learning.base_building import RetentionPeriod
-from online.learning.gate import GoldenQuestion, encode_golden_questions
+from online.learning.golden_questions import load_golden_questions
 from online.learning.learner import Learner
+from online.learning.lease import LearnerLease
 from online.learning.placing import LearnerPlaces, place_models
 from online.learning.setup import LearnerSetup
 from online.learning.workers import WorkerHost, find_support
-from online.models import Options, encoder_options
+from online.models import Options, is_exact
 from online.models.devices.fallback import first_line, listening, note_fallback
 from online.models.devices.observer import DeviceObserver, create_observer
 from online.models.devices.probe import SystemDevices
 from online.models.devices.turns import LearningQuantum, low_priority
-from online.models.encoders.factory import create_encoder
 from online.models.lazy_torch import torch, use_one_thread
 from online.settings import ModelSettings
 from online.state.workspace import Workspace
@@ -136,24 +135,38 @@ def keep_learning(
 
     A failure never affects the other models. After a change of the encoder a new learner starts,
     because no model learns features of two encoders; so it does after a change of the log. A learner that does not fit into the memory of
-    the accelerator starts again on the CPU. on_move: called with the device then.
+    the accelerator starts again on the CPU. on_move: called with the device then. A model whose kind is not exact is learned only
+    while this replica holds its lease.
     """
     backoff, is_first = Backoff(FIRST_PAUSE_S, workspace.settings.restart_max_s), True
+    lease = create_lease(workspace, model)
     while not stop.is_set():
         if not is_first:
             gc.collect()  # a learner is a cycle, which the collector would not look for soon, and may hold a GPU's memory
         is_first = False
         try:
+            if lease is not None and not lease.stand_by(stop):
+                return
             options = workspace.options(model)
-            with closing(workspace.stream(model.name, options.get("encoder", ""))) as stream, low_priority(device):
-                create_learner(workspace, model, options, stream, device, waits_for_disk=False, host=host).run(stop)
+            with (
+                closing(workspace.stream(model.name, options.get("encoder", ""))) as stream,
+                low_priority(device),
+                nullcontext() if lease is None else releasing(lease),
+            ):
+                create_learner(workspace, model, options, stream, device, False, host, lease).run(stop)
             if not stop.is_set():
                 log_event(log, "started again", model=model.name, reason="the signing keys were rotated")
         except EncoderMoved:
             log_event(log, "started again", model=model.name, reason="the encoder changed")
+        except LeaseLost as error:
+            log_event(log, "stopped", logging.WARNING, model=model.name, reason=str(error))
         except LogReplaced as error:
             log_event(log, "started again", logging.ERROR, model=model.name, reason=str(error))
             stop.wait(FIRST_PAUSE_S)
+        except Unavailable as error:  # the store, or a tuned encoder that is on its way
+            pause_s = backoff.fail()
+            log_event(log, "not started", logging.WARNING, model=model.name, reason=str(error), next_s=round(pause_s, 1))
+            stop.wait(pause_s)
         except Exception as error:  # any error concerns this model only
             if device != "cpu" and isinstance(error, torch.OutOfMemoryError):
                 reason = first_line(error)
@@ -167,6 +180,22 @@ def keep_learning(
             stop.wait(pause_s)
 
 
+def create_lease(workspace: Workspace, model: ModelSettings) -> LearnerLease | None:
+    """Return the lease that a learner of this model needs, which is not taken yet; None where any number may learn it."""
+    if not workspace.store.is_shared or is_exact(model.kind, model.options):
+        return None
+    return LearnerLease(workspace.store, model.name, workspace.replica)
+
+
+@contextmanager
+def releasing(lease: LearnerLease) -> Iterator[None]:
+    """Give the lease up when the learner ends, however it ends: another replica goes on then, or this one starts again."""
+    try:
+        yield
+    finally:
+        lease.release()
+
+
 def create_learner(
     workspace: Workspace,
     model: ModelSettings,
@@ -175,8 +204,9 @@ def create_learner(
     device: str,
     waits_for_disk: bool = True,
     host: WorkerHost | None = None,
+    lease: LearnerLease | None = None,
 ) -> Learner:
-    """Create a model's learner. options: they name the encoder whose features the stream gives."""
+    """Create a model's learner. options: they name the encoder whose features the stream gives. lease: held for this learner."""
     settings = workspace.settings
     setup = LearnerSetup(
         device=device,
@@ -190,18 +220,8 @@ def create_learner(
         is_outdated=lambda: workspace.key_option(model).get("key") != options.get("key"),
         waits_for_disk=waits_for_disk,
         replica=workspace.replica,
+        lease=lease,
         workers=host or WorkerHost(),
         quantum=LearningQuantum(settings.learn_quantum_ms),
     )
     return Learner(model.kind, options, workspace.snapshots(model.name), stream, workspace.store, setup)
-
-
-def load_golden_questions(workspace: Workspace, model: ModelSettings, options: Options) -> list[GoldenQuestion]:
-    """Return the model's golden questions, encoded. The encoder is loaded only if there are any."""
-    if not model.golden_questions:
-        return []
-    settings, tuned = workspace.settings, workspace.tuned(str(options.get("encoder", "")))
-    text_encoder = create_encoder(
-        encoder_options(model.kind, options), cache_folder(), 1, settings.max_text_chars, tuned
-    )
-    return encode_golden_questions([(each.input, each.answer) for each in model.golden_questions], text_encoder.encode)
