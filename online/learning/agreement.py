@@ -140,7 +140,9 @@ class Agreement:
         if self.lease is not None:
             self.lease.check()
         token = None if self.lease is None else self.lease.token
-        propose = partial(claim, model=self.snapshots.model, proposed=proposed, floor=floor, repeats=repeats, lease=token)
+        propose = partial(
+            claim, model=self.snapshots.model, proposed=proposed, floor=floor, repeats=repeats, lease=token
+        )
         claimed: Claim = self.store.submit(propose).result()
         self.newest = claimed.newest
         is_other = claimed.accepted is not None and claimed.accepted.state_sha256 != manifest.state_sha256

@@ -1,9 +1,7 @@
 """The golden questions of a model, encoded as its log is."""
 
-from online.io.cache import cache_folder
 from online.learning.gate import GoldenQuestion, encode_golden_questions
 from online.models import Options, encoder_options
-from online.models.encoders.factory import create_encoder
 from online.settings import ModelSettings
 from online.state.workspace import Workspace
 
@@ -15,8 +13,6 @@ def load_golden_questions(workspace: Workspace, model: ModelSettings, options: O
     """
     if not model.golden_questions:
         return []
-    settings, tuned = workspace.settings, workspace.obtain_encoder(str(options.get("encoder", "")))
-    text_encoder = create_encoder(
-        encoder_options(model.kind, options), cache_folder(), 1, settings.max_text_chars, tuned
-    )
+    encoder, max_chars = str(options.get("encoder", "")), workspace.settings.max_text_chars
+    text_encoder = workspace.encoders.create(encoder_options(model.kind, options), encoder, 1, max_chars)
     return encode_golden_questions([(each.input, each.answer) for each in model.golden_questions], text_encoder.encode)

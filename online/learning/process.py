@@ -165,7 +165,9 @@ def keep_learning(
             stop.wait(FIRST_PAUSE_S)
         except Unavailable as error:  # the store, or a tuned encoder that is on its way
             pause_s = backoff.fail()
-            log_event(log, "not started", logging.WARNING, model=model.name, reason=str(error), next_s=round(pause_s, 1))
+            log_event(
+                log, "not started", logging.WARNING, model=model.name, reason=str(error), next_s=round(pause_s, 1)
+            )
             stop.wait(pause_s)
         except Exception as error:  # any error concerns this model only
             if device != "cpu" and isinstance(error, torch.OutOfMemoryError):

@@ -73,7 +73,9 @@ class Publisher:
         self.publish_every_s = setup.publish_every_ms / 1000
         self.gate, self.recipe = Gate(kind, options), recipe(kind, options)
         self.agreement = (
-            Agreement(snapshots, store, self.recipe, setup.replica, setup.clock, setup.lease) if store.is_shared else None
+            Agreement(snapshots, store, self.recipe, setup.replica, setup.clock, setup.lease)
+            if store.is_shared
+            else None
         )
         self.comparison = LiveComparison(kind, options, snapshots, setup.golden_questions)
         self.published_at = self.durable_at = LONG_AGO

@@ -18,12 +18,14 @@ from typing import Any
 from sqlalchemy import Connection
 
 from online.errors import NotFound, OnlineError, Unavailable
+from online.models import is_exact
 from online.schemas.json_values import JSON
 from online.serving.model_runtime import ModelRuntime
 from online.snapshots import Snapshots
 from online.snapshots.agreed import mirror, read_revision
 from online.store import Store
 from online.store.events import CHANNEL
+from online.store.leases import list_holders
 from online.store.publications import load_revisions, load_serving
 from online.store.replicas import remove_replica, report_replica
 from online.telemetry import OutageLog, log_event
@@ -33,7 +35,7 @@ log = logging.getLogger("online.replica")
 REPORT_EVERY_S = 1.0
 POLL_S = 0.25  # where the driver has no notifications, and for a version that is still missing
 GRACE_S = 0.4  # in which the learner of this replica may make a missing version itself
-NOBODY: frozenset[str] = frozenset()
+NONE: frozenset[str] = frozenset()
 STALE_LOOKS = 3  # after which a store with an older state than the folder counts as one that went back in time
 
 
@@ -47,9 +49,13 @@ class ReplicaFollower:
         replica: str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """replica: the name of this one. url: where others reach it, which a plugin sets."""
+        """replica: the name of this one. url: where others reach it, which a plugin sets.
+
+        standing_by: the models that another replica learns alone at present.
+        """
         self.store, self.models, self.replica, self.clock = store, models, replica, clock
-        self.url = ""
+        self.url, self.standing_by = "", NONE
+        self._alone = {name for name, model in models.items() if not is_exact(model.spec.kind, model.spec.options)}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="replica-follower", daemon=True)
         self._outage = OutageLog(log, "nothing is heard of other replicas")
@@ -89,10 +95,12 @@ class ReplicaFollower:
         for name in named & self.models.keys():
             self.models[name].stream.wakeup.notify()
 
-    def look(self, named: Set[str] = NOBODY) -> None:
+    def look(self, named: Set[str] = NONE) -> None:
         """Bring each folder to what the store says. named: models of which something was heard. Raises Unavailable."""
         if self.clock() - self._reported_at >= REPORT_EVERY_S:
             self._reported_at = self.clock()
+            holders = self.store.read(list_holders) if self._alone else {}
+            self.standing_by = frozenset(name for name in self._alone & holders.keys() if holders[name] != self.replica)
             report = partial(report_replica, id=self.replica, url=self.url, report=self.describe())
             self.store.submit(report).result()
         elif not named and not self._missing_since:
@@ -103,9 +111,10 @@ class ReplicaFollower:
         self._outage.record_success()
 
     def describe(self) -> dict[str, JSON]:
-        """Return what this replica says of itself: the version of each model, and what it has learned."""
+        """Return what this replica says of itself: the version of each model, what it has learned, and what another learns for it."""
         served = {name: model.live.current for name, model in self.models.items()}
-        return {"models": {name: [each.version, each.learned_until] for name, each in served.items()}}
+        versions: dict[str, JSON] = {name: [each.version, each.learned_until] for name, each in served.items()}
+        return {"models": versions, "standing_by": [*sorted(self.standing_by)]}
 
     def _follow(self, name: str, revision: int) -> None:
         snapshots = self.models[name].snapshots
@@ -122,7 +131,7 @@ class ReplicaFollower:
             self._missing_since.pop(name, None)
             return
         since = self._missing_since.setdefault(name, self.clock())
-        if self.clock() - since >= GRACE_S:
+        if name in self.standing_by or self.clock() - since >= GRACE_S:
             self._fetch(snapshots, missing)
             if state is not None:
                 mirror(snapshots, state)

@@ -58,7 +58,7 @@ def take_lease(connection: Connection, model: str, holder: str, duration_s: floa
 def prolong_lease(connection: Connection, model: str, token: LeaseToken, duration_s: float) -> bool:
     """Prolong a lease; return False if another token was given out since."""
     found = lock_lease(connection, model)
-    if found is None or (found.holder, found.fence) != token:
+    if found is None or LeaseToken(found.holder, found.fence) != token:
         return False
     save_lease(connection, model, token, read_clock(connection) + duration_s)
     return True
@@ -81,7 +81,7 @@ def check_lease(connection: Connection, model: str, token: LeaseToken) -> None:
     A lease that has run out is still good while nobody else has taken it.
     """
     found = lock_lease(connection, model)
-    if found is None or (found.holder, found.fence) != token:
+    if found is None or LeaseToken(found.holder, found.fence) != token:
         holder = "nobody" if found is None else f"{found.holder} with fence {found.fence}"
         raise LeaseLost(
             f"{token.holder} has lost the lease on {model} that it had with fence {token.fence}: it is held by {holder}; "

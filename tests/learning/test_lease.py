@@ -53,7 +53,9 @@ def last_published(scene: Scene) -> tuple[str, int]:
 def learning(scene: Scene) -> Iterator[threading.Event]:
     """Run the learner of a replica as its process does; yield what stops it."""
     stop = threading.Event()
-    thread = threading.Thread(target=run_learner, args=(scene.workspace, scene.workspace.settings.models[0], "cpu", stop))
+    thread = threading.Thread(
+        target=run_learner, args=(scene.workspace, scene.workspace.settings.models[0], "cpu", stop)
+    )
     thread.start()
     try:
         yield stop
@@ -197,4 +199,6 @@ def test_only_the_newest_token_is_good(scenes: list[Scene]) -> None:
         with pytest.raises(LeaseLost, match="held by b with fence 2"):
             check_lease(connection, "m", before)
         again = take_lease(connection, "m", "b", 60.0)
-        assert again is not None and again.fence == after.fence + 1, "the process of b that had the lease before is gone"
+        assert again is not None and again.fence == after.fence + 1, (
+            "the process of b that had the lease before is gone"
+        )
