@@ -13,6 +13,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 from sqlmodel import Field, SQLModel
 
 from online.schemas.json_values import JSON
+from online.store.bases import BASE_TABLES
 from online.store.database.tables import table_of
 from online.store.leases import LEASES, read_clock
 from online.store.publications import PUBLICATIONS, SERVING
@@ -37,7 +38,7 @@ class ReplicaRow(SQLModel, table=True):
 
 
 REPLICAS = table_of(ReplicaRow)
-REPLICA_TABLES = [PUBLICATIONS, SERVING, REPLICAS, LEASES]
+REPLICA_TABLES = [PUBLICATIONS, SERVING, REPLICAS, LEASES, *BASE_TABLES]
 
 
 class KnownReplica(NamedTuple):
