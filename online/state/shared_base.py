@@ -45,7 +45,7 @@ class SharedBase:
     def sync(self, is_damaged: bool = False) -> bool:
         """Bring the folder to the base in the store; return whether that has changed it. Raises Unavailable or CorruptSnapshot.
 
-        A base that is further than that of the store, and continues it, is shared: whoever made it was killed before. is_damaged:
+        A base that is further than that of the store, and continues it, is shared: its replica was killed before. is_damaged:
         whether that in the folder cannot be used.
         """
         if not self.store.is_shared:

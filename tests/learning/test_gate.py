@@ -17,7 +17,7 @@ from online.learning.gate import (
     has_no_answer,
 )
 from online.learning.held_out import MAX_COUNT, MAX_OF_HOLDER, HeldOutSet
-from online.learning.process import load_golden_questions
+from online.learning.golden_questions import load_golden_questions
 from online.models import Answer, Candidate, Example, create
 from online.schemas.events import Event
 from online.settings import GoldenQuestionSettings, ModelSettings

@@ -104,7 +104,9 @@ def test_a_better_encoder_is_adopted_and_serves(start: Start) -> None:
     second.stop()
     with open_workspace(second) as workspace:
         tuned_state = live_manifest(workspace, "bar").state_sha256
-        encoder = TextEncoder(workspace.state / "cache", tuned=workspace.encoders.folder / f"{outcome.encoder}.safetensors")
+        encoder = TextEncoder(
+            workspace.state / "cache", tuned=workspace.encoders.folder / f"{outcome.encoder}.safetensors"
+        )
         assert {data for data, _ in load_features(workspace, "bar")} <= {
             *encoder.encode([text for text, _ in orders()]),
             *encoder.encode(["bring me rum instead of tea"]),
