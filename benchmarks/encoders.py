@@ -120,7 +120,7 @@ def adopt_tuned_encoder(folder: Path) -> None:
     workspace = Workspace(load(folder / "online.toml", state=folder / "state"))
     weights = minilm.read_weights(minilm.package_folder())
     name = f"encoder.layer.{minilm.LAYERS - 1}.output.dense.weight"
-    tuned = minilm.write_tuned(workspace.encoders, {name: weights[name] * 1.5})
+    tuned = minilm.write_tuned(workspace.encoders.folder, {name: weights[name] * 1.5})
     with closing(workspace.store):
         adopt(workspace, workspace.settings.models[0], tuned, lambda what, done, of: None)
 

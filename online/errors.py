@@ -187,6 +187,12 @@ class LearningLost(Unavailable):
     """A process that held a part of a model is gone: it is learned again from the last durable version."""
 
 
+class LeaseLost(OnlineError):
+    """Another replica has the lease on a model that one replica alone may learn. Nothing was changed."""
+
+    status = 503
+
+
 class CorruptSnapshot(OnlineError):
     """The files of a snapshot do not match its manifest. It never becomes live."""
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from online.serving.parts import ModelPart, ServicePart
     from online.serving.runtime import Runtime
     from online.snapshots import Snapshots
+    from online.state.tuned_encoders import FetchEncoder
     from online.state.workspace import Workspace
     from online.store.database.tables import TableGroup
     from online.store.erasure.log import ErasedNames
@@ -167,6 +168,10 @@ class Plugin:
 
     def commands(self, app: "Typer") -> None:
         """Add commands to `online`. What they import when they are added, every command imports."""
+
+    def encoder_source(self, workspace: "Workspace") -> "FetchEncoder | None":
+        """Return what brings a tuned encoder that a state folder lacks: it writes the file, or raises Unavailable."""
+        return None
 
     def service_part(self, runtime: "Runtime") -> "ServicePart | None":
         """Return what the plugin keeps for the service while it runs, and what runs in the background."""

@@ -6,6 +6,9 @@
 
 The state at an offset is the same bytes wherever it was learned, so a version is made on each replica and not sent. A replica that
 skipped a version, because it was further already, does not need it: the live version is the newest.
+
+Of a kind that is not exact the bytes differ, so one replica alone learns it, with a lease: what it has learned counts, whatever others
+have published at the same place before.
 """
 
 import logging
@@ -15,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from online.errors import CorruptSnapshot, NotFound
+from online.learning.lease import LearnerLease
 from online.models import State
 from online.snapshots import Snapshots
 from online.snapshots.agreed import Publication, ServingState, mirror
@@ -55,8 +59,11 @@ class Agreement:
         recipe: str,
         replica: str,
         clock: Callable[[], float] = time.monotonic,
+        lease: LearnerLease | None = None,
     ) -> None:
+        """replica: the name of this one. lease: held by this learner; None for an exact kind."""
         self.snapshots, self.store, self.recipe, self.replica, self.clock = snapshots, store, recipe, replica, clock
+        self.lease = lease
         self.newest: Publication | None = None
         self.divergence: Divergence | None = None
         self._looked_at = -1e9
@@ -93,7 +100,9 @@ class Agreement:
             mirror(self.snapshots, state)
 
     def find_room(self, place: Place) -> int | None:
-        """Return how many entries may be learned until the newest publication's offset; None if it is not ahead."""
+        """Return how many entries may be learned until the newest publication's offset; None if it is not ahead, or of no interest."""
+        if self.lease is not None:
+            return None
         ahead = self.newest is not None and self.newest.place > place and self.newest.learned_until > place[1]
         return self.newest.learned_until - place[1] if ahead and self.newest else None
 
@@ -104,6 +113,14 @@ class Agreement:
     def is_published(self, place: Place) -> bool:
         """Return whether a version at this place is published."""
         return self.newest is not None and self.newest.place == place
+
+    def needs_copy(self, place: Place) -> bool:
+        """Return whether a version at this place is published, and must be written here as well."""
+        return self.lease is None and self.is_published(place) and not self.is_here()
+
+    def is_done(self, place: Place) -> bool:
+        """Return whether nothing is left to do about a version at this place that serves only."""
+        return self.is_published(place) and not self.needs_copy(place)
 
     def is_here(self) -> bool:
         """Return whether the newest publication is in the folder."""
@@ -118,13 +135,20 @@ class Agreement:
         return found if found.state_sha256 == publication.state_sha256 else None
 
     def claim(self, manifest: Manifest, repeats: bool = False) -> Claim:
-        """Propose a version; its number is not chosen yet. Raises Unavailable or LogReplaced."""
+        """Propose a version; its number is not chosen yet. Raises Unavailable, LogReplaced or LeaseLost."""
         floor = self.snapshots.folder.next_version() - 1
         proposed = publication_of(manifest, self.replica)
-        claimed: Claim = self.store.submit(
-            partial(claim, model=self.snapshots.model, proposed=proposed, floor=floor, repeats=repeats)
-        ).result()
+        if self.lease is not None:
+            self.lease.check()
+        token = None if self.lease is None else self.lease.token
+        propose = partial(
+            claim, model=self.snapshots.model, proposed=proposed, floor=floor, repeats=repeats, lease=token
+        )
+        claimed: Claim = self.store.submit(propose).result()
         self.newest = claimed.newest
+        is_other = claimed.accepted is not None and claimed.accepted.state_sha256 != manifest.state_sha256
+        if self.lease is not None and is_other:  # what the holder before had learned at this place
+            return self.claim(manifest, repeats=True)
         return claimed
 
     def publish(self, state: State, manifest: Manifest, waits: bool) -> Manifest | None:

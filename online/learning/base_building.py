@@ -7,6 +7,8 @@ It happens in this order, so that it may be killed at any point:
 1. The events are closed: from then on none of them is retracted. Those that are retracted already are not learned.
 2. The base is built, while the learner learns the retractions that there are, and makes them durable.
 3. The base is published, and on the disk. Only now may the service remove the contents of the events.
+
+Where several replicas share the store, one of them makes the base, and the others take it over (online/state/shared_base.py).
 """
 
 import logging
@@ -14,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from online.errors import CorruptSnapshot, Unavailable
+from online.errors import CorruptSnapshot, LearningLost, Unavailable
 from online.learning.feedback_counts import FeedbackCounts
 from online.learning.training_state import TrainingState
 from online.models import State
@@ -33,6 +35,7 @@ from online.state.base_snapshot import (
     load_base,
     missing_until,
 )
+from online.state.shared_base import SharedBase
 from online.store import Store, now
 from online.store.deletion.event_expiry import (
     EventExpiry,
@@ -64,12 +67,13 @@ class RetentionPeriod:
 
 @dataclass(slots=True)
 class UnfinishedBase:
-    """A base that is being built. until, closed_at: as B and H in online/state/base_snapshot.py."""
+    """A base that is being built. until, closed_at: as B and H in online/state/base_snapshot.py. parent: the version of the base that it continues."""
 
     training: TrainingState
     counts: FeedbackCounts
     until: int
     closed_at: int
+    parent: int | None = None
     is_waiting: bool = False
 
     @property
@@ -95,12 +99,33 @@ class Bases:
         self.snapshots, self.store, self.recipe = snapshots, store, recipe
         self.create_training, self.create_counts = create_training, create_counts
         self.retention, self.clock = retention, clock
+        self.shared = SharedBase(snapshots, store, recipe)
         self.building: UnfinishedBase | None = None
         self._next_check = 0.0
         self._damaged: set[int] = set()  # versions of bases
         self._outage = OutageLog(log, "no base was made", model=snapshots.model)
 
     # what learning starts from
+
+    def sync(self) -> None:
+        """Take over the base that another replica has made, if any. Raises Unavailable."""
+        if self.shared.sync():
+            self._damaged.clear()
+
+    def check_contents(self, entries: Sequence[Event], after: int, missing_until: int) -> None:
+        """Raise LearningLost if contents of entries were removed before they were learned: another replica's base has learned them.
+
+        after: the offset until which was learned. missing_until: what is known to be missing.
+        """
+        if not self.store.is_shared or not any(entry.kind == "void" for entry in entries):
+            return
+        model = self.snapshots.model
+        expiry: EventExpiry = self.store.read(lambda connection: load_expiry(connection, model))
+        if expiry.removing_until > max(after, missing_until):
+            raise LearningLost(
+                f"contents of events of {model} until offset {expiry.removing_until} have expired, and were learned here until "
+                f"{after} only: learning goes on from the base in the store"
+            )
 
     def find_resumable_from(self) -> int:
         """Return the offset that a snapshot must have learned for learning to resume from it.
@@ -171,7 +196,7 @@ class Bases:
         base = self.find()
         return (0, "") if base is None else (base.learned_until, base.log_digest)
 
-    def _load(self, restore: Callable[[State], None]) -> Manifest | None:
+    def _load(self, restore: Callable[[State], None], may_fetch: bool = True) -> Manifest | None:
         base = self.find()
         if base is None:
             return None
@@ -181,11 +206,15 @@ class Bases:
             self._damaged.add(base.version)
             reason = f"{type(error).__name__}: {error}"
             log_event(log, "the base is damaged", logging.ERROR, model=self.snapshots.model, reason=reason)
-            return None
+            if not may_fetch or not self.shared.sync(is_damaged=True):
+                return None
+            self._damaged.clear()
+            return self._load(restore, may_fetch=False)
         return base
 
     def _find_removed_until(self) -> int:
-        return int(self.store.read(lambda connection: load_expiry(connection, self.snapshots.model).removed_until))
+        expiry: EventExpiry = self.store.read(lambda connection: load_expiry(connection, self.snapshots.model))
+        return expiry.removing_until if self.store.is_shared else expiry.removed_until
 
     def _find_retracted(self, after: int, until: int) -> dict[int, str]:
         """Return the events that retractions in (after, until] take back, as `refused` of a training state."""
@@ -209,6 +238,8 @@ class Bases:
             return
         try:
             self._advance(self.retention, read, durable_until)
+        except LearningLost:  # another replica was first: its base is taken over at the next check
+            self.building = None
         except Unavailable:
             raise
         except Exception as error:  # any error: learning must go on
@@ -244,6 +275,7 @@ class Bases:
 
     def _begin(self, retention: RetentionPeriod, durable_until: int) -> UnfinishedBase | None:
         """Close the events that have expired; None if there are none, or if the base is young."""
+        self.sync()
         model, at = self.snapshots.model, retention.clock()
         base = self.store.read(lambda connection: find_base(connection, self.snapshots, self.recipe))
         kept = timedelta(days=retention.days)
@@ -266,7 +298,7 @@ class Bases:
             )
         training.on_drift = lambda alarms: None  # they were reported when their events arrived
         training.refused |= self._find_retracted(training.learned_until, closed_at)
-        return UnfinishedBase(training, counts, until, closed_at)
+        return UnfinishedBase(training, counts, until, closed_at, None if base is None else base.version)
 
     def _publish(self, building: UnfinishedBase) -> None:
         base = self.find()
@@ -277,19 +309,24 @@ class Bases:
             CLOSED_AT: building.closed_at,
             **({HISTORY: history} if history else {}),
         }
-        publish_base(self.snapshots, self.recipe, building.training, kept, at)
+        self.shared.share(publish_base(self.snapshots, self.recipe, building.training, kept, at, building.parent))
 
 
 def publish_base(
-    snapshots: Snapshots, recipe: str, training: TrainingState, metrics: Mapping[str, float], at: str
+    snapshots: Snapshots,
+    recipe: str,
+    training: TrainingState,
+    metrics: Mapping[str, float],
+    at: str,
+    parent: int | None = None,
 ) -> Manifest:
-    """Put a state on the disk as the base, in place of the one before. at: the time of the day."""
+    """Put a state on the disk as the base, in place of the one before. at: the time of the day. parent: the version that it continues."""
     bases = snapshots.base()
     missing = {MISSING_UNTIL: training.missing_until} if training.missing_until else {}
     manifest = Manifest(
         model=snapshots.model,
         version=bases.folder.next_version(),
-        parent=None,
+        parent=parent,
         learned_until=training.learned_until,
         created_at=at,
         state_sha256=training.model.fingerprint(),

@@ -3,7 +3,7 @@
 files --BulkLoad--> model --publish_history--> base --the learner starts from it--> versions
 """
 
-from online.errors import SetupError
+from online.errors import SetupError, Unavailable
 from online.learning.base_building import publish_base
 from online.learning.feedback_counts import FeedbackCounts
 from online.learning.training_state import TrainingState
@@ -13,6 +13,7 @@ from online.models.wrappers import find_wrapper
 from online.settings import ModelSettings
 from online.snapshots.manifest import Manifest
 from online.state.base_snapshot import CLOSED_AT, HISTORY
+from online.state.shared_base import SharedBase
 from online.state.workspace import Workspace
 from online.store import now
 from online.store.deletion.event_expiry import load_expiry
@@ -51,4 +52,11 @@ def publish_history(
     training.model = model
     counts = FeedbackCounts(counts_right=not spec_of(spec.kind).predicts_numbers)
     metrics = {**counts.as_metrics(), CLOSED_AT: 0, HISTORY: example_count}
-    return publish_base(workspace.snapshots(spec.name), recipe(spec.kind, options), training, metrics, now())
+    snapshots, own_recipe = workspace.snapshots(spec.name), recipe(spec.kind, options)
+    shared = SharedBase(snapshots, workspace.store, own_recipe)
+    stored = shared.find_stored()
+    parent = None if stored is None else stored.manifest.version
+    base = publish_base(snapshots, own_recipe, training, metrics, now(), parent)
+    if not shared.share(base):
+        raise Unavailable(f"another replica has made a base of {spec.name} meanwhile; load the history again")
+    return base

@@ -230,7 +230,7 @@ class Learner:
         """Resume, then read, learn and publish until `stop` is set or the options change; leave the last state durable.
 
         Raises EncoderMoved if the log's features are from now on those of another encoder, and LogReplaced if the
-        log is not the one that was learned.
+        log is not the one that was learned, and LeaseLost if another replica learns the model now.
         """
         try:
             self._run(stop)
@@ -242,6 +242,8 @@ class Learner:
         self.start()
         is_lost = False
         while not stop.is_set() and not self.setup.is_outdated():
+            if self.setup.lease is not None:
+                self.setup.lease.check()
             try:
                 if is_lost:
                     self.workers.dissolve()
@@ -299,6 +301,7 @@ class Learner:
     def resume(self) -> None:
         """Continue from the newest durable snapshot of this log that can be restored, or else from the base, or nothing."""
         self.log_identity.set_aside_foreign()
+        self.bases.sync()
         self.training = self._create_training()
         durable = self.snapshots.folder.durable(self.recipe, self.bases.find_resumable_from())
         restored = next(filter(self._restore, durable), None)
@@ -388,7 +391,7 @@ class Learner:
         Raises Unavailable if an offset is missing: the stream lost entries, which return once it is
         rebuilt from the store. Raises EncoderMoved if another encoder is in use; a stream gives the
         features of one encoder only, so it has no further entries then. Raises LogReplaced if the log until here is
-        not the one that was learned.
+        not the one that was learned, and LearningLost if another replica has removed what is read.
         """
         training = training or self.training
         after = training.learned_until
@@ -399,6 +402,7 @@ class Learner:
         for expected, entry in enumerate(entries, after + 1):
             if entry.offset != expected:
                 raise Unavailable(f"the stream continues with offset {entry.offset}, expected {expected}")
+        self.bases.check_contents(entries, after, training.missing_until)
         return entries
 
     def learn(self, entries: Sequence[Event]) -> None:
@@ -456,7 +460,7 @@ class Learner:
         """Learn one page again. Once that has caught up, it replaces what was learned before."""
         until = self.training.learned_until
         if count := relearning.find_room(until):
-            entries = self._read(count, training=relearning.training)
+            entries = self._read_again(count, relearning)
             try:
                 relearning.learn(entries)
             except Exception:  # some of the entries may be learned: begin again
@@ -464,6 +468,13 @@ class Learner:
                 raise
         if relearning.training.learned_until == until >= self.snapshots.folder.live_until(self.recipe):
             self._replace_training(relearning)
+
+    def _read_again(self, count: int, relearning: RelearningRun) -> list[Event]:
+        try:
+            return self._read(count, training=relearning.training)
+        except LearningLost:  # the base that it began from is replaced
+            self._begin_relearning(relearning.offset)
+            raise
 
     def _replace_training(self, relearning: RelearningRun) -> None:
         before, self.training = self.training, relearning.training
@@ -546,7 +557,10 @@ class Learner:
     def _read_history(self, until: int) -> Iterator[Event]:
         """Yield every entry up to an offset; without those that the base has learned, where there is one."""
         after, digest = self.bases.find_end()
+        learning = [self.training] if self.relearning is None else [self.training, self.relearning.training]
+        missing_until = max(each.missing_until for each in learning)
         while after < until and (entries := self.stream.read(after, HISTORY_PAGE, digest=digest)):
+            self.bases.check_contents(entries, after, missing_until)
             yield from (entry for entry in entries if entry.offset <= until)
             after, digest = entries[-1].offset, entries[-1].digest
 

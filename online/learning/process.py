@@ -6,14 +6,14 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from functools import partial
 from typing import IO
 
-from online.errors import EncoderMoved, LogReplaced, OnlineError
+from online.errors import EncoderMoved, LeaseLost, LogReplaced, OnlineError, Unavailable
 from online.io.backoff import Backoff
 from online.io.collector import collect_seldom
-from online.learning.building import create_learner
+from online.learning.building import create_learner, create_lease
 from online.learning.placing import LearnerPlaces, place_models
 from online.learning.workers import WorkerHost, find_support
 from online.models.devices.fallback import first_line, listening, note_fallback
@@ -142,24 +142,40 @@ def keep_learning(
 
     A failure never affects the other models. After a change of the encoder a new learner starts,
     because no model learns features of two encoders; so it does after a change of the log. A learner that does not fit into the memory of
-    the accelerator starts again on the CPU. on_move: called with the device then.
+    the accelerator starts again on the CPU. on_move: called with the device then. A model whose kind is not exact is learned only
+    while this replica holds its lease.
     """
     backoff, is_first = Backoff(FIRST_PAUSE_S, workspace.settings.restart_max_s), True
+    lease = create_lease(workspace, model)
     while not stop.is_set():
         if not is_first:
             gc.collect()  # a learner is a cycle, which the collector would not look for soon, and may hold a GPU's memory
         is_first = False
         try:
+            if lease is not None and not lease.stand_by(stop):
+                return
             options = workspace.options(model)
-            with closing(workspace.stream(model.name, options.get("encoder", ""))) as stream, low_priority(device):
-                create_learner(workspace, model, options, stream, device, waits_for_disk=False, host=host).run(stop)
+            with (
+                closing(workspace.stream(model.name, options.get("encoder", ""))) as stream,
+                low_priority(device),
+                nullcontext() if lease is None else lease.held(),
+            ):
+                create_learner(workspace, model, options, stream, device, False, host, lease).run(stop)
             if not stop.is_set():
                 log_event(log, "started again", model=model.name, reason="the signing keys were rotated")
         except EncoderMoved:
             log_event(log, "started again", model=model.name, reason="the encoder changed")
+        except LeaseLost as error:
+            log_event(log, "stopped", logging.WARNING, model=model.name, reason=str(error))
         except LogReplaced as error:
             log_event(log, "started again", logging.ERROR, model=model.name, reason=str(error))
             stop.wait(FIRST_PAUSE_S)
+        except Unavailable as error:  # the store, or a tuned encoder that is on its way
+            pause_s = backoff.fail()
+            log_event(
+                log, "not started", logging.WARNING, model=model.name, reason=str(error), next_s=round(pause_s, 1)
+            )
+            stop.wait(pause_s)
         except Exception as error:  # any error concerns this model only
             if device != "cpu" and isinstance(error, torch.OutOfMemoryError):
                 reason = first_line(error)

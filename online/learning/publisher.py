@@ -73,7 +73,9 @@ class Publisher:
         self.publish_every_s = setup.publish_every_ms / 1000
         self.gate, self.recipe = Gate(kind, options), recipe(kind, options)
         self.agreement = (
-            Agreement(snapshots, store, self.recipe, setup.replica, setup.clock) if store.is_shared else None
+            Agreement(snapshots, store, self.recipe, setup.replica, setup.clock, setup.lease)
+            if store.is_shared
+            else None
         )
         self.comparison = LiveComparison(kind, options, snapshots, setup.golden_questions)
         self.published_at = self.durable_at = LONG_AGO
@@ -133,7 +135,7 @@ class Publisher:
         if self.agreement is not None:
             if self.agreement.is_behind(place) or self.agreement.divergence is not None:
                 return None
-            if self.agreement.is_published(place) and not self.agreement.is_here():
+            if self.agreement.needs_copy(place):
                 return "durable" if self._is_durable_due() else "serving"  # at once: others answer with it
         if learned_until > self.tried_until and self.clock() - self.published_at >= self.publish_every_s:
             return "durable" if self._is_durable_due() else "serving"
@@ -207,11 +209,11 @@ class Publisher:
     ) -> Manifest | None:
         """Write the version that all replicas agree on at this place: a new one, or one that another has published."""
         place = place_of(training)
-        if agreement.is_behind(place) or (not durable and agreement.is_published(place) and agreement.is_here()):
+        if agreement.is_behind(place) or (not durable and agreement.is_done(place)):
             return None
         state = training.state(serving_only=not durable)
-        is_published = agreement.is_published(place)
-        if not is_published and not self._passes_gate(training, state, compares=not replaces):
+        is_known = agreement.is_published(place) and agreement.lease is None
+        if not is_known and not self._passes_gate(training, state, compares=not replaces):
             return None
         manifest = self._describe(training, metrics, durable, version=0)
         return agreement.publish(state, manifest, waits=durable and self._waits(replaces))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from online.learning.base_building import RetentionPeriod
 from online.learning.gate import GoldenQuestion
+from online.learning.lease import LearnerLease
 from online.learning.workers import WorkerHost
 from online.models.devices.turns import LearningQuantum
 from online.settings import Drift, GuardMode
@@ -19,7 +20,8 @@ class LearnerSetup:
     checked. is_outdated: whether the options have changed, so that another learner must take over. retention: how long the
     contents of events are kept; None: without end. waits_for_disk: whether learning continues only when a durable version is
     on the disk. workers: other processes that learn with this one. quantum: the size of a turn between two chances for
-    others; without a limit, a turn is a batch. replica: the name of this one among those that share the store.
+    others; without a limit, a turn is a batch. replica: the name of this one among those that share the store. lease: of a model that
+    only one replica may learn at a time; None: any number may.
     """
 
     device: str = "cpu"
@@ -36,4 +38,5 @@ class LearnerSetup:
     waits_for_disk: bool = True
     workers: WorkerHost = field(default_factory=WorkerHost)
     replica: str = "alone"
+    lease: LearnerLease | None = None
     quantum: LearningQuantum = field(default_factory=lambda: LearningQuantum(None))

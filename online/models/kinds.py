@@ -226,6 +226,12 @@ def explore_user_share(options: Options) -> float:
     return float(options.get("explore_user_share", EXPLORE_USER_SHARE))
 
 
+def is_exact(kind: str, options: Options) -> bool:
+    """Return whether a model, and each that its options add, has the same state wherever the same events are learned."""
+    specs = kinds_of(kind, options)
+    return len(specs) == 1 + len(list_added_kinds(kind, options)) and all(spec.is_exact for spec in specs)
+
+
 def can_tune_encoder(kind: str, options: Options) -> bool:
     """Return whether a model, and each that its options add, reads texts by an encoder that can be tuned."""
     specs = kinds_of(kind, options)

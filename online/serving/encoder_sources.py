@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from online.io.cache import cache_folder
 from online.models import Encoder, Options, can_tune_encoder, encoder_options
-from online.models.encoders.factory import create_encoder
 from online.models.encoders.text import with_encoder
 from online.settings import ModelSettings
 from online.state.workspace import Workspace
@@ -26,7 +24,7 @@ class EncoderCache:
         self._loading = threading.Lock()
 
     def encoder(self, kind: str, options: Options) -> Encoder:
-        """Return the encoder of these options. Raises ValueError or FileNotFoundError if there is none."""
+        """Return the encoder of these options. Raises ValueError or FileNotFoundError if there is none, and Unavailable."""
         read = encoder_options(kind, options)
         tuned = str(options.get("encoder", ""))
         key = json.dumps([tuned, read])
@@ -34,7 +32,7 @@ class EncoderCache:
             loaded: Encoder | None = self._loaded.get(key)
             if loaded is None:
                 threads, max_chars = self.settings.encoder_threads, self.settings.max_text_chars
-                loaded = create_encoder(read, cache_folder(), threads, max_chars, self.workspace.tuned(tuned))
+                loaded = self.workspace.encoders.create(read, tuned, threads, max_chars)
                 self._loaded[key] = loaded
             return loaded
 
@@ -58,7 +56,7 @@ class ModelSource:
     def others(self) -> Iterator[Options]:
         """Yield the options with every tuned encoder that exists."""
         if can_tune_encoder(self.spec.kind, self.spec.options):
-            names = (path.stem for path in self.workspace.encoders.glob("*.safetensors"))
+            names = (path.stem for path in self.workspace.encoders.folder.glob("*.safetensors"))
             yield from (with_encoder(self.spec.options, name) for name in ("", *names))
 
     def announced(self) -> Options | None:

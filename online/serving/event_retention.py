@@ -2,6 +2,8 @@
 
     learner: base (online/state/base_snapshot.py) --> begin --one page after another--> contents are gone --> copy in Redis
 
+Where several replicas share the store, it is the base in the store that counts: each of them can take that over.
+
 The store says how far it is, so that what was stopped, or killed, goes on there.
 """
 
@@ -17,8 +19,10 @@ from sqlalchemy import Connection
 from online.models import spec_of
 from online.settings import ModelSettings
 from online.snapshots import Snapshots
+from online.snapshots.manifest import Manifest
 from online.state.base_snapshot import closed_at, find_base
 from online.store import Store
+from online.store.bases import load_stored_base
 from online.store.deletion.event_expiry import EventExpiry, begin_removal, load_expiry, mark_copied
 from online.store.deletion.expired_events import ExpiryCounts, remove_page
 from online.stream.contract import StreamCopy
@@ -61,7 +65,7 @@ class EventRetention:
                 await self._rewrite_copy(name, model.copy, write)
 
     async def _prune_model(self, name: str, model: ExpiringModel, write: Write) -> None:
-        base = await self._read(partial(find_base, snapshots=model.snapshots, recipe=model.find_recipe()))
+        base = await self._read(partial(self._find_base, model=model))
         if base is None:
             return
         await write(partial(begin_removal, model=name, until=base.learned_until, closed_at=closed_at(base)))
@@ -73,6 +77,13 @@ class EventRetention:
         if events or predictions:
             facts = {"events": events, "predictions": predictions, "until": base.learned_until}
             log_event(log, "expired events pruned", model=name, **facts)
+
+    def _find_base(self, connection: Connection, model: ExpiringModel) -> Manifest | None:
+        recipe = model.find_recipe()
+        if not self.store.is_shared:
+            return find_base(connection, model.snapshots, recipe)
+        stored = load_stored_base(connection, model.snapshots.model, recipe)
+        return None if stored is None else stored.manifest
 
     def _count(self, removed: ExpiryCounts) -> None:
         self.metrics.pruned.labels("events").inc(removed.events)

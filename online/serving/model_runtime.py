@@ -129,11 +129,10 @@ class ModelRuntime:
         if not self.starter_replies:
             return
         head = await asyncio.to_thread(self.stream.head)
-        if head == 0:
-            rows = await self.repertoire.add(self.starter_replies, origin="starter")
-            head = max(row.offset for row in rows)
+        if head == 0 and (rows := await self.repertoire.add_first(self.starter_replies)):
             log_event(log, "repertoire loaded", model=self.spec.name, replies=len(rows))
             report_shared_examples(self.spec.name, self.starter_replies)
+        head = await asyncio.to_thread(self.stream.head)
         if will_learn and not await asyncio.to_thread(self.snapshots.folder.versions):
             self.readiness.starter_until = head
 

@@ -14,11 +14,13 @@ from contextlib import suppress
 from functools import partial
 
 from online.errors import NotFound, Unavailable
+from online.models import is_exact
 from online.schemas.json_values import JSON
 from online.serving.model_runtime import ModelRuntime
 from online.snapshots import Snapshots
 from online.snapshots.agreed import mirror, read_revision
 from online.store import Store
+from online.store.leases import list_holders
 from online.store.notifications import NotificationThread
 from online.store.publications import load_revisions, load_serving
 from online.store.replicas import remove_replica, report_replica
@@ -28,7 +30,7 @@ log = logging.getLogger("online.replica")
 
 REPORT_EVERY_S = 1.0
 GRACE_S = 0.4  # in which the learner of this replica may make a missing version itself
-NOBODY: frozenset[str] = frozenset()
+NONE: frozenset[str] = frozenset()
 QUIET_S = 5.0  # until the version before the live one is fetched, which few ask for
 STALE_LOOKS = 3  # after which a store with an older state than the folder counts as one that went back in time
 
@@ -43,9 +45,13 @@ class ReplicaFollower:
         replica: str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """replica: the name of this one. url: where others reach it, which a plugin sets."""
+        """replica: the name of this one. url: where others reach it, which a plugin sets.
+
+        standing_by: the models that another replica learns alone at present.
+        """
         self.store, self.models, self.replica, self.clock = store, models, replica, clock
-        self.url = ""
+        self.url, self.standing_by = "", NONE
+        self._alone = {name for name, model in models.items() if not is_exact(model.spec.kind, model.spec.options)}
         self._thread = NotificationThread(store, self._hear, "replica-follower")
         self._fetching = OutageLog(log, "a version is not fetched")
         self._missing_since: dict[str, float] = {}
@@ -70,10 +76,12 @@ class ReplicaFollower:
         for name in named & self.models.keys():
             self.models[name].stream.wakeup.notify()
 
-    def look(self, named: Set[str] = NOBODY) -> None:
+    def look(self, named: Set[str] = NONE) -> None:
         """Bring each folder to what the store says. named: models of which something was heard. Raises Unavailable."""
         if self.clock() - self._reported_at >= REPORT_EVERY_S:
             self._reported_at = self.clock()
+            holders = self.store.read(list_holders) if self._alone else {}
+            self.standing_by = frozenset(name for name in self._alone & holders.keys() if holders[name] != self.replica)
             report = partial(report_replica, id=self.replica, url=self.url, report=self.describe())
             self.store.submit(report).result()
         elif not named and not self._missing_since:
@@ -83,9 +91,10 @@ class ReplicaFollower:
             self._follow(name, revisions[name])
 
     def describe(self) -> dict[str, JSON]:
-        """Return what this replica says of itself: the version of each model, and what it has learned."""
+        """Return what this replica says of itself: the version of each model, what it has learned, and what another learns for it."""
         served = {name: model.live.current for name, model in self.models.items()}
-        return {"models": {name: [each.version, each.learned_until] for name, each in served.items()}}
+        versions: dict[str, JSON] = {name: [each.version, each.learned_until] for name, each in served.items()}
+        return {"models": versions, "standing_by": [*sorted(self.standing_by)]}
 
     def _follow(self, name: str, revision: int) -> None:
         snapshots = self.models[name].snapshots
@@ -103,7 +112,7 @@ class ReplicaFollower:
             return
         since = self._missing_since.setdefault(name, self.clock())
         waited_s = self.clock() - since
-        if state is not None and waited_s >= GRACE_S:
+        if state is not None and (waited_s >= GRACE_S or name in self.standing_by):
             self._fetch(snapshots, [each for each in missing if each != state.previous or waited_s >= QUIET_S])
             mirror(snapshots, state)
 

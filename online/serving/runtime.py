@@ -73,8 +73,15 @@ class Runtime:
         return self.models[name]
 
     def learner(self) -> LearnerState:
-        """Return the state of the learner's process."""
-        return self.supervisor.state if self.supervisor is not None else LearnerState(state="external")
+        """Return the state of the learner's process; its reason, while it runs, names the models that another replica learns."""
+        if self.supervisor is None:
+            return LearnerState(state="external")
+        state, others = self.supervisor.state, self.follower.standing_by if self.follower is not None else None
+        if state.state != "running" or not others:
+            return state
+        return state.model_copy(
+            update={"reason": f"standing by for {', '.join(sorted(others))}: another replica learns"}
+        )
 
     async def readiness(self) -> dict[str, ModelReadiness]:
         """Return for each model whether it can answer and record its answers."""

@@ -59,7 +59,7 @@ class VersionLoader:
         """Load the encoder of announced options."""
         try:
             self.upcoming = self.build_config(options)
-        except (ValueError, OSError) as error:  # it is loaded again, and reported, when it comes into use
+        except (ValueError, OSError, Unavailable) as error:  # it is loaded again, and reported, when it comes into use
             log_event(
                 log, "announced encoder not loaded", logging.WARNING, model=self.snapshots.model, reason=str(error)
             )

@@ -73,4 +73,4 @@ class OptionsSource(Protocol):
         """Return the options that are about to come into use, if that was announced. This is quick."""
 
     def encoder(self, options: Options) -> Encoder:
-        """Return the same encoder for the same options. Raises ValueError or FileNotFoundError."""
+        """Return the same encoder for the same options. Raises ValueError, FileNotFoundError or Unavailable."""

@@ -107,8 +107,10 @@ class SnapshotPublisher:
         """Add to a version what only a learner reads, so that learning can resume from it.
 
         The files that a server loads stay as they are, and the manifest is replaced in one step. None if the state would give
-        other files than the version has. Raises Unavailable; then nothing has changed.
+        other files than the version has, or for a signed manifest, which is a second file. Raises Unavailable; then nothing has changed.
         """
+        if self.folder.seal is not None:
+            return None
         folder, before = self.folder.path / str(manifest.version), self.folder.manifest(manifest.version).files
         if any(prepared.files.get(name) != file for name, file in before.items()):
             return None

@@ -30,19 +30,19 @@ from pathlib import Path
 from typing import IO, Any
 
 from online.errors import OnlineError, SetupError
+from online.installed import collect
 from online.io.atomic import replace_file
-from online.io.cache import cache_folder
 from online.io.locks import lock_file
 from online.io.private import make_private
 from online.io.wakeup import Wakeup
 from online.models import Encoder, admit_all, encoder_options, kinds_of, state_is_signed
-from online.models.encoders.factory import create_encoder
 from online.models.encoders.text import with_encoder
 from online.settings import ModelSettings, Settings, reveal
 from online.snapshots import ManifestSeal, Snapshots
 from online.state.audit_log import AuditLog
 from online.state.shared_keys import SharedKeys
 from online.state.signing_keys import SigningKeys
+from online.state.tuned_encoders import TunedEncoders
 from online.store import Store
 from online.store.database.meta import load_kind, save_kind
 from online.store.encoder_moves import check_encoder, encoder_of
@@ -81,6 +81,7 @@ class Workspace:
         except (OSError, OnlineError) as error:
             self.store.close()
             raise (self._describe(error) if isinstance(error, OSError) else error) from None
+        self.encoders = TunedEncoders(self.state / "encoders", lambda: collect("encoder_source", self))
         self._load_encoder = lru_cache(maxsize=8)(self._create_encoder)
 
     def _admit_own_kinds(self) -> None:
@@ -194,28 +195,21 @@ class Workspace:
         spec = self.settings.model(model)
         assert spec is not None, "only configured models have encoders"
         options = encoder_options(spec.kind, with_encoder(spec.options, encoder))
-        threads, max_chars = self.settings.encoder_threads, self.settings.max_text_chars
-        created: Encoder = create_encoder(options, cache_folder(), threads, max_chars, self.tuned(encoder))
-        return created
-
-    @property
-    def encoders(self) -> Path:
-        """The folder of tuned encoders."""
-        return self.state / "encoders"
+        return self.encoders.create(options, encoder, self.settings.encoder_threads, self.settings.max_text_chars)
 
     def tuned(self, encoder: str) -> Path | None:
-        """Return the file of a tuned encoder; None for the frozen one (an empty name)."""
-        return self.encoders / f"{encoder}.safetensors" if encoder else None
+        """Return where the file of a tuned encoder is; None for the frozen one (an empty name)."""
+        return self.encoders.find(encoder)
 
     def announce_encoder(self, model: str, encoder: str) -> None:
         """Let servers load an encoder in advance; the store decides when it is in use."""
-        self.encoders.mkdir(exist_ok=True)
-        replace_file(self.encoders / f"{model}.next", encoder.encode(), durable=False)
+        self.encoders.folder.mkdir(exist_ok=True)
+        replace_file(self.encoders.folder / f"{model}.next", encoder.encode(), durable=False)
 
     def announced_encoder(self, model: str) -> str | None:
         """Return the encoder that is being adopted; None if there is none."""
         try:
-            return (self.encoders / f"{model}.next").read_text()
+            return (self.encoders.folder / f"{model}.next").read_text()
         except FileNotFoundError:
             return None
 

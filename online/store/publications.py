@@ -22,6 +22,7 @@ from online.schemas.events import Event
 from online.snapshots.agreed import Publication, ServingState, follow_change, follow_publication
 from online.store.database.tables import table_of
 from online.store.events import EVENTS, append_events, load_digests, notify_replicas
+from online.store.leases import LeaseToken, check_lease
 
 KEPT = 2_000  # publications of a model, of which older ones are forgotten unless something names them
 FORGET_EVERY = 256  # versions
@@ -169,13 +170,23 @@ def lock_serving(connection: Connection, model: str) -> ServingState:
     return load_serving(connection, model) or ServingState()
 
 
-def claim(connection: Connection, model: str, proposed: Publication, floor: int = 0, repeats: bool = False) -> Claim:
+def claim(
+    connection: Connection,
+    model: str,
+    proposed: Publication,
+    floor: int = 0,
+    repeats: bool = False,
+    lease: LeaseToken | None = None,
+) -> Claim:
     """Accept a proposed version, or return the publication that takes its place.
 
     proposed: its version and its parent are chosen here. floor: a version number that was used before. repeats: also accept
-    one at the place of the newest. Raises LogReplaced for a state that was not learned from this log.
+    one at the place of the newest. lease: of a learner that must be the only one. Raises LogReplaced for a state that was not
+    learned from this log, and LeaseLost for a lease that another learner has taken.
     """
     state = lock_serving(connection, model)
+    if lease is not None:
+        check_lease(connection, model, lease)
     check_learned_from_log(connection, model, proposed)
     publications = StoredPublications(connection, model)
     newest = publications.newest(proposed.recipe)

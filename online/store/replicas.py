@@ -1,20 +1,21 @@
-"""The replicas that share a store, and which of them learns a model that only one may learn.
+"""The replicas that share a store.
 
     replica --every second--> seen_at, what it serves and has learned     the others: who is there, and where are its files?
-    learner of a kind that is not exact --lease--> holder, fence, until   a standby takes over when it has expired
 
-The clock is that of the database, so that a replica whose own clock jumps neither loses its lease nor keeps one for too long.
+The clock is that of the database, so that a replica whose own clock jumps is neither absent nor present for too long.
 """
 
 import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Float, delete, insert, literal_column, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 from sqlmodel import Field, SQLModel
 
 from online.schemas.json_values import JSON
+from online.store.bases import BASE_TABLES
 from online.store.database.tables import table_of
+from online.store.leases import LEASES, read_clock
 from online.store.publications import PUBLICATIONS, SERVING
 
 ABSENT_AFTER_S = 5.0  # since it was last seen
@@ -36,19 +37,8 @@ class ReplicaRow(SQLModel, table=True):
     report: str
 
 
-class LeaseRow(SQLModel, table=True):
-    """The replica that alone learns a model. until: seconds of the database's clock. fence: counts the holders."""
-
-    __tablename__ = "lease"
-
-    model: str = Field(primary_key=True)
-    holder: str
-    fence: int
-    until: float
-
-
-REPLICAS, LEASES = table_of(ReplicaRow), table_of(LeaseRow)
-REPLICA_TABLES = [PUBLICATIONS, SERVING, REPLICAS, LEASES]
+REPLICAS = table_of(ReplicaRow)
+REPLICA_TABLES = [PUBLICATIONS, SERVING, REPLICAS, LEASES, *BASE_TABLES]
 
 
 class KnownReplica(NamedTuple):
@@ -85,31 +75,3 @@ def list_replicas(connection: Connection) -> list[KnownReplica]:
     now = read_clock(connection)
     rows = connection.execute(select(REPLICAS).order_by(REPLICAS.c.id)).all()
     return [KnownReplica(row.id, row.url, max(0.0, now - row.seen_at), json.loads(row.report)) for row in rows]
-
-
-def take_lease(connection: Connection, model: str, holder: str, duration_s: float) -> int | None:
-    """Return the fence of the lease on a model, taken or prolonged; None while another replica holds it."""
-    now = read_clock(connection)
-    found = connection.execute(select(LEASES).where(LEASES.c.model == model).with_for_update()).one_or_none()
-    if found is None:
-        connection.execute(insert(LEASES), [{"model": model, "holder": holder, "fence": 1, "until": now + duration_s}])
-        return 1
-    if found.holder != holder and found.until > now:
-        return None
-    fence = found.fence + (found.holder != holder)
-    same = LEASES.c.model == model
-    connection.execute(update(LEASES).where(same).values(holder=holder, fence=fence, until=now + duration_s))
-    return int(fence)
-
-
-def find_holder(connection: Connection, model: str) -> tuple[str, int] | None:
-    """Return who holds the lease on a model, and its fence; None if nobody ever did."""
-    found = connection.execute(select(LEASES.c.holder, LEASES.c.fence).where(LEASES.c.model == model)).one_or_none()
-    return None if found is None else (found.holder, found.fence)
-
-
-def read_clock(connection: Connection) -> float:
-    """Return the seconds of the database's clock."""
-    is_postgres = connection.dialect.name == "postgresql"
-    clock = "extract(epoch from clock_timestamp())" if is_postgres else "(julianday('now') - 2440587.5) * 86400"
-    return float(connection.scalar(select(literal_column(clock, Float))) or 0.0)

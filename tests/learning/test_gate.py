@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from online.learning.building import load_golden_questions
 from online.learning.gate import (
     Gate,
     GoldenQuestion,
@@ -17,6 +16,7 @@ from online.learning.gate import (
     explain_regression,
     has_no_answer,
 )
+from online.learning.golden_questions import load_golden_questions
 from online.learning.held_out import MAX_COUNT, MAX_OF_HOLDER, HeldOutSet
 from online.models import Answer, Candidate, Example, create
 from online.schemas.events import Event

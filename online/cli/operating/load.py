@@ -160,7 +160,7 @@ class LoadCommand:
         from online.learning.bulk_load import BulkLoad
         from online.models import create, encoder_options
 
-        tuned = self.workspace.tuned(str(self.options.get("encoder", "")))
+        tuned = self.workspace.encoders.obtain(str(self.options.get("encoder", "")))
         options, max_chars = encoder_options(self.spec.kind, self.options), self.workspace.settings.max_text_chars
         read = PieceReader(options, max_chars, tuned, self.profile, self.reads.columns)
         with ExitStack() as stack:

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from online.errors import Conflict, NotFound, Unavailable
+from online.errors import Conflict, CorruptSnapshot, NotFound, Unavailable
 from online.io.atomic import sync_folder, write_file
 from online.io.locks import lock_file
 from online.plugins.cluster.kept_versions import KeptVersions, SignedManifest, read_manifest
@@ -45,7 +45,7 @@ def copy_version(
     check(manifest)
     try:
         with lock_file(folder.path / LOCK):
-            if not is_here(folder, version, signed):
+            if is_completed_by(folder, manifest) or not is_here(folder, version, signed):
                 write_version(source, folder, manifest, signed, check)
             shutil.rmtree(folder.path / FETCHED, ignore_errors=True)
     except OSError as error:
@@ -90,6 +90,31 @@ def is_here(folder: SnapshotFolder, version: int, signed: SignedManifest) -> boo
     return True
 
 
+def is_completed_by(folder: SnapshotFolder, manifest: Manifest) -> bool:
+    """Return whether the folder has this version as it was before its learner added what only a learner reads.
+
+    A signed manifest is never replaced, because its signature is a second file.
+    """
+    if folder.seal is not None or not manifest.durable:
+        return False
+    try:
+        own = folder.manifest(manifest.version)
+    except (NotFound, CorruptSnapshot):
+        return False
+    is_same = own.state_sha256 == manifest.state_sha256 and own.files.items() <= manifest.files.items()
+    return is_same and not own.durable
+
+
+def complete_version(folder: SnapshotFolder, aside: Path, manifest: Manifest) -> None:
+    """Add to a version what it lacks, and replace its manifest last. The lock is held."""
+    target = folder.path / str(manifest.version)
+    for name in manifest.files.keys() - folder.manifest(manifest.version).files.keys():
+        os.replace(aside / f"{name}.safetensors", target / f"{name}.safetensors")
+    os.replace(aside / MANIFEST, target / MANIFEST)
+    put_on_disk(target)
+    folder.forget_facts(manifest.version)
+
+
 def write_version(
     source: VersionSource,
     folder: SnapshotFolder,
@@ -105,7 +130,9 @@ def write_version(
         put_on_disk(aside)
         with folder.locked():
             check(manifest)
-            if not is_here(folder, manifest.version, signed):
+            if is_completed_by(folder, manifest):
+                complete_version(folder, aside, manifest)
+            elif not is_here(folder, manifest.version, signed):
                 aside.rename(folder.path / str(manifest.version))
         sync_folder(folder.path)
     finally:

@@ -2,6 +2,7 @@
 
 GET /v1/peers/models/<model>/versions/12/manifest   Authorization: Replica ...  --> signed bytes
 GET /v1/peers/models/<model>/files/<sha256>         Range: bytes=4096-          --> what is missing of a file
+GET /v1/peers/encoders/<sha256>                     likewise                    --> a tuned text encoder
 """
 
 import json
@@ -61,14 +62,25 @@ class PeerSource:
 
     def fetch_file(self, model: str, file: SnapshotFile, target: Path) -> None:
         """Write a file with this sha256 to `target`; see `receive_file`. Raises NotFound, Unavailable or WrongContent."""
-        receive_file(self.name, file, target, partial(self._open_file, model, file))
+        path = f"/v1/peers/models/{model}/files/{file.sha256}"
+        receive_file(self.name, file, target, partial(self._open_file, path, file))
+
+    def fetch_encoder(self, sha256: str, target: Path) -> None:
+        """Write the tuned encoder with this sha256 to `target`. Raises NotFound, Unavailable or WrongContent."""
+        path = f"/v1/peers/encoders/{sha256}"
+        with self._request(path, {"Range": "bytes=0-0"}) as response:
+            total = response.headers.get("content-range", "").rpartition("/")[2]
+        if not total.isdecimal():
+            raise WrongContent(f"{self.name} does not say how long the file {sha256} is")
+        file = SnapshotFile(sha256, int(total), serving=True)
+        receive_file(self.name, file, target, partial(self._open_file, path, file))
 
     @contextmanager
-    def _open_file(self, model: str, file: SnapshotFile, start: int) -> Iterator[tuple[int, Iterable[bytes]]]:
+    def _open_file(self, path: str, file: SnapshotFile, start: int) -> Iterator[tuple[int, Iterable[bytes]]]:
         """Open a file at a byte; a replica that does not know ranges sends it from the first one on."""
         given_up_at = time.monotonic() + GRACE_S + file.bytes / MIN_BYTES_PER_S
         headers = {"Range": f"bytes={start}-"} if start else {}
-        with self._request(f"/v1/peers/models/{model}/files/{file.sha256}", headers) as response:
+        with self._request(path, headers) as response:
             is_rest = response.status_code == httpx.codes.PARTIAL_CONTENT
             if is_rest and not response.headers.get("content-range", "").startswith(f"bytes {start}-"):
                 raise WrongContent(

@@ -1,6 +1,7 @@
 """Cluster: replicas of one service that share a store, and copy each other's versions."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from online.plugin import Plugin
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from online.plugins.cluster.settings import ClusterSettings
     from online.serving.model_runtime import ModelRuntime
     from online.serving.runtime import Runtime
+    from online.state.tuned_encoders import FetchEncoder
+    from online.state.workspace import Workspace
 
 
 class ClusterPlugin(Plugin):
@@ -39,6 +42,14 @@ class ClusterPlugin(Plugin):
         from online.plugins.cluster.forwarding import Forwarder
 
         return Forwarder(app)
+
+    def encoder_source(self, workspace: "Workspace") -> "FetchEncoder | None":
+        """Return what fetches tuned encoders from other replicas, where the store may have any."""
+        if not workspace.store.is_shared:
+            return None
+        from online.plugins.cluster.encoders import fetch_encoder
+
+        return partial(fetch_encoder, workspace)
 
     def service_part(self, runtime: "Runtime") -> "VersionFetcher | None":
         """Create what brings versions from other replicas, in the process that follows them."""

@@ -3,6 +3,7 @@
 GET .../versions                      the newest versions, to choose one
 GET .../versions/{version}/manifest   signed: it names every file with its sha256
 GET .../files/{sha256}                one file, whole or from a byte on
+GET /v1/peers/encoders/{sha256}       a tuned text encoder, likewise
 
 Callers with API keys have no access. Every request is signed with the keys that the replicas share (peer_signatures.py).
 """
@@ -82,6 +83,22 @@ async def send_part(request: Request, model: ModelDep, sha256: Sha256) -> Respon
     if matches(request.headers.get("if-none-match", ""), headers["ETag"]):
         return Response(status_code=304, headers=headers)
     path, stat = found
+    return PartResponse(path, headers=headers, media_type="application/octet-stream", stat_result=stat)
+
+
+@router.get("/v1/peers/encoders/{sha256}", "own keys", every_worker=True)
+async def send_encoder(request: Request, sha256: Sha256) -> Response:
+    """The tuned text encoder with this sha256; with the header Range, a part of it."""
+    runtime: Runtime = request.app.state.runtime
+    path = runtime.workspace.encoders.find(sha256)
+    assert path is not None, "it has a name"
+    try:
+        stat = await asyncio.to_thread(path.stat)
+    except FileNotFoundError:
+        raise NotFound(f"there is no tuned encoder with the sha256 {sha256} here") from None
+    headers = tag_headers(sha256)
+    if matches(request.headers.get("if-none-match", ""), headers["ETag"]):
+        return Response(status_code=304, headers=headers)
     return PartResponse(path, headers=headers, media_type="application/octet-stream", stat_result=stat)
 
 

@@ -71,6 +71,14 @@ class StoredSource:
         """Write a file with this sha256 to `target`; see `receive_file`. Raises NotFound, Unavailable or WrongContent."""
         receive_file(self.name, file, target, partial(self._open_file, self._file(model, file.sha256)))
 
+    def fetch_encoder(self, sha256: str, target: Path) -> None:
+        """Write the tuned encoder with this sha256 to `target`. Raises NotFound, Unavailable or WrongContent."""
+        path = self._encoder(sha256)
+        size = self._find_size(path)
+        if size is None:
+            raise NotFound(f"{self.name} have no tuned encoder {sha256}")
+        receive_file(self.name, SnapshotFile(sha256, size, serving=True), target, partial(self._open_file, path))
+
     @contextmanager
     def _open_file(self, path: str, start: int) -> Iterator[tuple[int, Iterable[bytes]]]:
         with self._named_errors(path):
@@ -122,6 +130,16 @@ class StoredSource:
         with self._named_errors(path):
             self.files.put_file(str(local), path)
 
+    def upload_encoder(self, sha256: str, local: Path) -> None:
+        """Upload a tuned encoder, unless it is there. Raises WrongContent for a damaged one, and Unavailable."""
+        path = self._encoder(sha256)
+        if self._find_size(path) == local.stat().st_size:
+            return
+        if hash_file(local) != sha256:
+            raise WrongContent(f"the tuned encoder {local} does not match its sha256 and is not uploaded")
+        with self._named_errors(path):
+            self.files.put_file(str(local), path)
+
     def prune(self, model: str, keep_versions: Collection[int]) -> list[int]:
         """Delete older versions than the newest of `keep_versions` that are not among them, and files that no version names any more.
 
@@ -158,6 +176,9 @@ class StoredSource:
 
     def _file(self, model: str, sha256: str) -> str:
         return f"{self.root}/{model}/files/{sha256}.safetensors"
+
+    def _encoder(self, sha256: str) -> str:
+        return f"{self.root}/.encoders/{sha256}.safetensors"  # no model has a name that begins with a dot
 
     def _list_numbers(self, model: str) -> list[int]:
         """Return the versions that have a manifest, or had one."""

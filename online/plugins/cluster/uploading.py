@@ -14,7 +14,7 @@ from online.errors import CorruptSnapshot, NotFound, Unavailable
 from online.plugins.cluster.stored_source import StoredSource
 from online.serving.runtime import Runtime
 from online.snapshots import Snapshots
-from online.store.replicas import take_lease
+from online.store.leases import take_lease
 from online.telemetry import OutageLog
 
 log = logging.getLogger("online.replica")

@@ -130,7 +130,7 @@ class AdaptationRun:
         verdict, until = tuning.judge(), logged[-1].event.offset if logged else 0
         if not (publish and verdict.better):
             return AdaptationOutcome(verdict, None, used), until
-        tuned = minilm.write_tuned(self.workspace.encoders, tuning.tune(events))
+        tuned = minilm.write_tuned(self.workspace.encoders.folder, tuning.tune(events))
         return AdaptationOutcome(verdict, adopt(self.workspace, model, tuned, tick, until), tuned.stem), until
 
     def go_back(self, tick: Progress) -> AdaptationOutcome:
@@ -139,7 +139,7 @@ class AdaptationRun:
             return AdaptationOutcome(None, adopt(self.workspace, self.model, None, tick))
 
     def _load_tuned(self, encoder: str) -> dict[str, NDArray[np.float32]]:
-        path = self.workspace.tuned(encoder)
+        path = self.workspace.encoders.obtain(encoder)
         return {} if path is None else minilm.tuned_tensors(path)
 
 

@@ -28,7 +28,7 @@ class EncoderFiles:
     async def load(self, encoder: str) -> Path:
         """Return the network of the tuned encoder with this name, or of the frozen one (an empty name). Raises Overloaded."""
         folder = self.workspace.exports(self.model) / "encoder" if encoder else cache_folder()
-        tuned = self.workspace.tuned(encoder)
+        tuned = await asyncio.to_thread(self.workspace.encoders.obtain, encoder)
         if kept := await asyncio.to_thread(find_compact_file, folder, tuned):
             return kept
         return await self.turns.run(partial(asyncio.to_thread, compact_file, folder, tuned))

@@ -34,7 +34,7 @@ def restore(workspace: Workspace, loader: VersionLoader, number: int) -> Restore
         manifest.weights_sha256,
         manifest.feature_epoch,
     )
-    tuned = workspace.tuned(config.encoder_name)
+    tuned = workspace.encoders.obtain(config.encoder_name)
     options = {**config.options, **loader.source.key_option()}
     held_out = () if manifest.durable else find_held_out(loader, manifest, options)
     return RestoredVersion(subject, config.options, ServedModel(model, config.encoder.encode), tuned, held_out)

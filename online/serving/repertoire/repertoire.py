@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import Connection
 
@@ -13,7 +14,7 @@ from online.serving.feedback.retraction import check_not_expired
 from online.serving.predictor import encode
 from online.serving.transactions import Transactions
 from online.serving.versions import EncoderConfig
-from online.store.events import append_events, build_retraction, derive_event_id, read_events
+from online.store.events import append_events, build_retraction, derive_event_id, head_of, lock_log, read_events
 from online.store.repertoire.replies import (
     ReplyRow,
     add_reply,
@@ -75,6 +76,21 @@ class Repertoire:
 
         texts_to_encode = [*texts, *(example for reply in new for example in reply.examples)]
         return await self.carry_out(texts_to_encode, changes, origin, admit, note)
+
+    async def add_first(self, new: Sequence[NewReply]) -> list[ReplyRow]:
+        """Add the first replies to an empty log, which have their own ids; none where another replica was first."""
+
+        def check_is_empty(connection: Connection, changes: Sequence[ReplyChange]) -> None:
+            lock_log(connection, self.name)
+            if head_of(connection, self.name):
+                raise Conflict(f"the log of {self.name} has begun, and a first repertoire comes before it")
+
+        try:
+            return await self.add(new, "starter", check_is_empty)
+        except Conflict:  # of a reply that the other has added, or of the log that has begun
+            if await self.transactions.read(partial(head_of, model=self.name)):
+                return []
+            raise
 
     def _addition(self, connection: Connection, reply: NewReply, name: str, text: str) -> ReplyChange:
         known = find_reply_by_text(connection, self.name, text)

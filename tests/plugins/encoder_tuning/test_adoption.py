@@ -65,7 +65,7 @@ def write_encoder(workspace: Workspace) -> Path:
     """Write an encoder that differs from the frozen one."""
     weights = minilm.read_weights(minilm.package_folder())
     name = f"encoder.layer.{minilm.LAYERS - 1}.output.dense.weight"
-    return minilm.write_tuned(workspace.encoders, {name: weights[name] * 1.5})
+    return minilm.write_tuned(workspace.encoders.folder, {name: weights[name] * 1.5})
 
 
 def load_features(workspace: Workspace, name: str) -> list[tuple[bytes, str]]:
@@ -104,7 +104,9 @@ def test_a_better_encoder_is_adopted_and_serves(start: Start) -> None:
     second.stop()
     with open_workspace(second) as workspace:
         tuned_state = live_manifest(workspace, "bar").state_sha256
-        encoder = TextEncoder(workspace.state / "cache", tuned=workspace.encoders / f"{outcome.encoder}.safetensors")
+        encoder = TextEncoder(
+            workspace.state / "cache", tuned=workspace.encoders.folder / f"{outcome.encoder}.safetensors"
+        )
         assert {data for data, _ in load_features(workspace, "bar")} <= {
             *encoder.encode([text for text, _ in orders()]),
             *encoder.encode(["bring me rum instead of tea"]),

@@ -29,7 +29,7 @@ def tune(workspace: Workspace, scale: float) -> str:
     """A tuned encoder; return its name."""
     weights = minilm.read_weights(minilm.package_folder())
     name = next(name for name in weights if "layer.5.output.dense.weight" in name)
-    return minilm.write_tuned(workspace.encoders, {name: weights[name] * scale}).stem
+    return minilm.write_tuned(workspace.encoders.folder, {name: weights[name] * scale}).stem
 
 
 @pytest.mark.long

@@ -1,11 +1,11 @@
-"""What replicas agree on, who they are, and which of them learns; and an index of the control events of a log.
+"""What replicas agree on, who they are, which of them learns, and the bases that they share; and an index of the control events of a log.
 
 Revision ID: 2
 """
 
 from alembic import op
 
-from online.store.migrations.definitions import FLOAT, INTEGER, TEXT, columns, keys, where
+from online.store.migrations.definitions import BYTES, FLOAT, INTEGER, TEXT, columns, keys, where
 
 revision = "2"
 down_revision = "1"
@@ -42,4 +42,6 @@ def upgrade() -> None:
     op.create_table(
         "lease", *keys(TEXT, "model"), *columns(TEXT, "holder"), *columns(INTEGER, "fence"), *columns(FLOAT, "until")
     )
+    op.create_table("base", *keys(TEXT, "model", "recipe"), *columns(TEXT, "created_at", "manifest", "seal"))
+    op.create_table("base_chunk", *keys(TEXT, "model", "sha256"), *keys(INTEGER, "number"), *columns(BYTES, "data"))
     op.create_index("event_of_control", "event", ["model", "offset"], **where("kind = 'control'"))
