@@ -20,7 +20,7 @@ from online.learning.lease import LearnerLease
 from online.learning.placing import LearnerPlaces, place_models
 from online.learning.setup import LearnerSetup
 from online.learning.workers import WorkerHost, find_support
-from online.models import Options, is_exact
+from online.models import Options, create, is_exact
 from online.models.devices.fallback import first_line, listening, note_fallback
 from online.models.devices.observer import DeviceObserver, create_observer
 from online.models.devices.probe import SystemDevices
@@ -145,7 +145,7 @@ def keep_learning(
             gc.collect()  # a learner is a cycle, which the collector would not look for soon, and may hold a GPU's memory
         is_first = False
         try:
-            if lease is not None and not lease.stand_by(stop):
+            if lease is not None and not lease.stand_by(stop, partial(import_kind, workspace, model)):
                 return
             options = workspace.options(model)
             with (
@@ -187,6 +187,12 @@ def create_lease(workspace: Workspace, model: ModelSettings) -> LearnerLease | N
     if not workspace.store.is_shared or is_exact(model.kind, model.options):
         return None
     return LearnerLease(workspace.store, model.name, workspace.replica)
+
+
+def import_kind(workspace: Workspace, model: ModelSettings) -> None:
+    """Create a model and drop it, so that the libraries of its kind, which may take seconds, are imported."""
+    with suppress(Exception):  # of whatever sort: the learner meets it again, and reports it
+        create(model.kind, workspace.options(model))
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from online.learning.gate import (
     explain_regression,
     has_no_answer,
 )
-from online.learning.held_out import MAX_COUNT, MAX_OF_HOLDER, HeldOutSet
 from online.learning.golden_questions import load_golden_questions
+from online.learning.held_out import MAX_COUNT, MAX_OF_HOLDER, HeldOutSet
 from online.models import Answer, Candidate, Example, create
 from online.schemas.events import Event
 from online.settings import GoldenQuestionSettings, ModelSettings
