@@ -1,12 +1,14 @@
 """Builds the learner of a model from the settings of a service."""
 
+from contextlib import suppress
+
 from online.learning.base_building import RetentionPeriod
 from online.learning.golden_questions import load_golden_questions
 from online.learning.learner import Learner
 from online.learning.lease import LearnerLease
 from online.learning.setup import LearnerSetup
 from online.learning.workers import WorkerHost
-from online.models import Options, is_exact
+from online.models import Options, create, is_exact
 from online.models.devices.turns import LearningQuantum
 from online.settings import ModelSettings
 from online.state.workspace import Workspace
@@ -18,6 +20,12 @@ def create_lease(workspace: Workspace, model: ModelSettings) -> LearnerLease | N
     if not workspace.store.is_shared or is_exact(model.kind, model.options):
         return None
     return LearnerLease(workspace.store, model.name, workspace.replica)
+
+
+def import_kind(workspace: Workspace, model: ModelSettings) -> None:
+    """Create a model and drop it, so that the libraries of its kind, which may take seconds, are imported."""
+    with suppress(Exception):  # of whatever sort: the learner meets it again, and reports it
+        create(model.kind, workspace.options(model))
 
 
 def create_learner(

@@ -11,7 +11,7 @@ the store alone: it compares the token in the transaction that publishes (`store
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -37,8 +37,11 @@ class LearnerLease:
         self._thread: threading.Thread | None = None
         self._outage = OutageLog(log, "the lease is not prolonged", model=model)
 
-    def stand_by(self, stop: threading.Event) -> bool:
-        """Return whether this replica holds the lease, once it does, or once `stop` is set. Logs that it waits, and that it learns."""
+    def stand_by(self, stop: threading.Event, prepare: Callable[[], None] = lambda: None) -> bool:
+        """Return whether this replica holds the lease, once it does, or once `stop` is set. Logs that it waits, and that it learns.
+
+        prepare: called once if it has to wait, and does in advance what would delay the takeover.
+        """
         waits_for = ""
         while not stop.is_set():
             try:
@@ -49,6 +52,7 @@ class LearnerLease:
                 if holder is not None and not waits_for:
                     waits_for = holder
                     log_event(log, "standing by", model=self.model, learned_by=holder)
+                    prepare()
                 self._outage.record_success()
             except Unavailable as error:
                 self._outage.record_failure(error)

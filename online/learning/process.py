@@ -13,7 +13,7 @@ from typing import IO
 from online.errors import EncoderMoved, LeaseLost, LogReplaced, OnlineError, Unavailable
 from online.io.backoff import Backoff
 from online.io.collector import collect_seldom
-from online.learning.building import create_learner, create_lease
+from online.learning.building import create_learner, create_lease, import_kind
 from online.learning.placing import LearnerPlaces, place_models
 from online.learning.workers import WorkerHost, find_support
 from online.models.devices.fallback import first_line, listening, note_fallback
@@ -152,7 +152,7 @@ def keep_learning(
             gc.collect()  # a learner is a cycle, which the collector would not look for soon, and may hold a GPU's memory
         is_first = False
         try:
-            if lease is not None and not lease.stand_by(stop):
+            if lease is not None and not lease.stand_by(stop, partial(import_kind, workspace, model)):
                 return
             options = workspace.options(model)
             with (
