@@ -65,7 +65,8 @@ class ReplicaFollower:
     def stop(self) -> None:
         """Stop following, and say that this replica is gone."""
         self._stopping.set()
-        self._thread.join()
+        if self._thread.is_alive():  # a service that could not start has not begun to follow
+            self._thread.join()
         with suppress(Unavailable):
             self.store.submit(partial(remove_replica, id=self.replica)).result()
 

@@ -1,0 +1,306 @@
+"""Two replicas with one store: what begins at one of them goes on at the other, so that no router has to be sticky."""
+
+import json
+import os
+import threading
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.conftest import config, create_database
+from tests.support import Service, until
+
+SECRET = "a secret of the tests, long enough"
+ADMIN = "open sesame"
+MODELS = """
+[[models]]
+name = "chat"
+kind = "ranker"
+
+[[models]]
+name = "vec"
+kind = "classifier"
+options = { input = "vector", size = 2, scale = 4.0 }
+"""
+SOON_S = 3.0
+Json = dict[str, Any]
+
+
+class Pair:
+    """Two services on one store."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        text = config(folder, MODELS, admin_key=ADMIN, **settings)
+        os.environ["ONLINE_SECRET"] = SECRET
+        try:
+            with ThreadPoolExecutor(2) as starting:
+                self.services = list(starting.map(lambda name: Service(folder / name, text), ("one", "two")))
+        finally:
+            del os.environ["ONLINE_SECRET"]
+
+    def browse(self, **headers: str) -> "Turns":
+        return Turns(self, headers)
+
+    def stop(self) -> None:
+        for service in self.services:
+            service.stop()
+
+
+class Turns:
+    """A client that sends each request to the other replica than the one before. Its cookies are those of both."""
+
+    def __init__(self, pair: Pair, headers: dict[str, str]) -> None:
+        self.pair, self.http = pair, httpx.Client(timeout=30, headers=headers)
+        self._turns = cycle(service.url for service in pair.services)
+
+    def send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        return self.http.request(method, next(self._turns) + path, **options)
+
+    def get(self, path: str, **options: Any) -> Json:
+        return read(self.send("GET", path, **options))
+
+    def post(self, path: str, content: Json | None = None, **options: Any) -> Json:
+        return read(self.send("POST", path, json=content or {}, **options))
+
+    def predict(self, model: str, instance: object, **more: Any) -> Json:
+        return self.post(f"/v1/models/{model}:predict", {"instances": [instance], **more})
+
+    def ask(self, question: str, conversation: str, **more: Any) -> str:
+        return str(self.predict("chat", question, conversation=conversation, **more)["prediction_ids"][0])
+
+    def give(self, model: str, **item: Any) -> Json:
+        receipt: Json = self.post(f"/v1/models/{model}:feedback", {"feedback": [item]})["receipts"][0]
+        return receipt
+
+    def outcome(self, model: str, id: str) -> Json:
+        return self.get(f"/v1/models/{model}/feedback/{id}")
+
+    def both(self, method: str, path: str, **options: Any) -> list[httpx.Response]:
+        return [self.send(method, path, **options) for _ in self.pair.services]
+
+
+def read(response: httpx.Response) -> Json:
+    assert response.status_code < 300, response.text
+    content: Json = response.json()
+    return content
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[Pair]:
+    folder = tmp_path_factory.mktemp("pair")
+    for url in create_database():
+        running = Pair(
+            folder,
+            store=url,
+            stream=redis_url,
+            public_teaching="review",
+            trusted_proxies=["127.0.0.1"],
+            requests_per_minute=40,
+            feedback_per_hour=30,
+            sign_ins_per_minute=4,
+            job_folders=[str(folder)],
+        )
+        yield running
+        running.stop()
+
+
+@pytest.fixture
+def admin(pair: Pair) -> Turns:
+    return pair.browse(**{"X-Admin-Key": ADMIN})
+
+
+ADDRESSES = iter(range(1, 250))
+
+
+@pytest.fixture
+def visitor(pair: Pair) -> Turns:
+    """A visitor from an address of their own."""
+    client = pair.browse(**{"X-Forwarded-For": f"203.0.113.{next(ADDRESSES)}", "Sec-Fetch-Site": "same-origin"})
+    assert client.get("/v1/session")["caller"].startswith("visitor:")
+    return client
+
+
+def test_a_conversation_goes_on_at_the_other_replica(visitor: Turns) -> None:
+    id = uuid.uuid4().hex
+    root = f"/v1/models/chat/conversations/{id}"
+    first = visitor.ask("When do you open?", id)
+    second = visitor.ask("Can I print here?", id)
+    thumb = visitor.give("chat", prediction_id=first, reward=1.0)
+    switched = visitor.give("chat", prediction_id=first, reward=0.0, reason="wrong")
+    print(thumb, switched, visitor.outcome("chat", thumb["id"]), visitor.outcome("chat", switched["id"]))
+    assert visitor.outcome("chat", thumb["id"])["status"] == "retracted"
+    assert read(visitor.send("PATCH", root, json={"title": "Hours"}))["title"] == "Hours"
+    branch = visitor.ask("Is there wifi?", id, after=first)
+    said = visitor.get(root)["said"]
+    assert [turn["prediction_id"] for turn in said] == [first, second, branch]
+    assert [each["id"] for each in said[0]["feedback"]] == [switched["id"]]
+    shared = visitor.post(f"{root}:share", {"until": second})["share_id"]
+    assert visitor.get(f"/v1/shared/{shared}")["title"] == "Hours"
+    assert visitor.send("DELETE", f"{root}:share").status_code == 200
+    assert visitor.send("GET", f"/v1/shared/{shared}").status_code == 404
+    assert visitor.send("DELETE", root).status_code == 200
+    assert visitor.send("GET", root).status_code == 404
+
+
+def test_a_follow_up_is_read_with_the_question_that_the_other_replica_answered(visitor: Turns) -> None:
+    id = uuid.uuid4().hex
+    visitor.ask("When do you open?", id)
+    follow_up = visitor.ask("And on Sunday?", id)
+    said = visitor.get(f"/v1/models/chat/conversations/{id}")["said"]
+    assert said[1]["prediction_id"] == follow_up and said[1]["question"] == "And on Sunday?"
+
+
+def test_feedback_on_a_prediction_of_the_other_replica_is_accepted_at_once(admin: Turns) -> None:
+    id = admin.predict("vec", [1, 0])["prediction_ids"][0]
+    assert admin.give("vec", prediction_id=id, label="a")["status"] == "accepted"
+
+
+def test_feedback_on_many_predictions_of_the_other_replica_is_accepted_in_order(admin: Turns) -> None:
+    answer = admin.post("/v1/models/vec:predict", {"instances": [[n % 3, n % 2] for n in range(200)]})
+    items = [{"prediction_id": id, "label": "ab"[n % 2]} for n, id in enumerate(answer["prediction_ids"])]
+    receipts = admin.post("/v1/models/vec:feedback", {"feedback": items})["receipts"]
+    offsets = [each["offset"] for each in receipts]
+    assert offsets == sorted(offsets) and len({*offsets}) == 200
+
+
+def test_200_clients_at_once_rate_what_the_other_replica_answered(pair: Pair) -> None:
+    def ask_and_rate(number: int) -> int:
+        client = pair.browse(**{"X-Admin-Key": ADMIN})
+        if number % 2:
+            client.get("/healthz")
+        id = client.predict("vec", [number % 3, 1])["prediction_ids"][0]
+        return int(client.give("vec", prediction_id=id, label="ab"[number % 2])["offset"])
+
+    with ThreadPoolExecutor(20) as threads:
+        assert len({*threads.map(ask_and_rate, range(200))}) == 200
+
+
+def test_an_unknown_prediction_is_refused(admin: Turns) -> None:
+    item = {"prediction_id": uuid.uuid4().hex, "label": "a"}
+    assert admin.send("POST", "/v1/models/vec:feedback", json={"feedback": [item]}).status_code == 404
+
+
+def test_min_offset_waits_at_the_other_replica(admin: Turns) -> None:
+    for number in range(4):
+        offset = admin.give("vec", input=[number, 1], label="ab"[number % 2])["offset"]
+        assert admin.predict("vec", [0, 0], min_offset=offset, timeout_ms=10_000)["learned_until"] >= offset
+
+
+def test_a_user_gets_the_same_side_of_a_canary_at_both_replicas(admin: Turns) -> None:
+    offset = admin.give("vec", input=[2, 1], label="a")["offset"]
+    admin.predict("vec", [0, 0], min_offset=offset, timeout_ms=10_000)
+    admin.predict("vec", [0, 0], min_offset=offset, timeout_ms=10_000)
+    older = admin.get("/v1/models/vec/versions")["versions"][1]["version"]
+    path = "/v1/models/vec/version_labels/canary"
+    assert admin.send("PUT", path, json={"version": older, "percent": 50}).status_code < 300
+    try:
+
+        def sides() -> list[list[str]]:
+            users = [f"user {number}" for number in range(20)]
+            return [
+                [admin.predict("vec", [0, 0], user=user)["model_version"] for _ in range(2)] for user in users
+            ]
+
+        found = until(lambda: (both := sides()) and all(one == two for one, two in both) and both, SOON_S, "one side")
+        assert {one for one, _ in found} > {str(older)}
+    finally:
+        assert admin.send("DELETE", path).status_code < 300
+
+
+def test_a_caller_has_one_opinion_about_a_prediction(visitor: Turns) -> None:
+    id = visitor.predict("chat", "When do you open?")["prediction_ids"][0]
+    thumbs = [visitor.give("chat", prediction_id=id, label=label)["id"] for label in ("hours", "renew", "hours", "wifi")]
+    standing = [each for each in dict.fromkeys(thumbs) if visitor.outcome("chat", each)["status"] != "retracted"]
+    assert standing == [thumbs[-1]]
+
+
+def test_the_same_feedback_sent_again_has_no_second_effect(admin: Turns) -> None:
+    item = {"id": uuid.uuid4().hex, "input": [1, 1], "label": "a"}
+    assert len({json.dumps(admin.give("vec", **item)["offset"]) for _ in range(4)}) == 1
+
+
+def test_the_same_feedback_sent_to_both_at_once_has_one_effect(pair: Pair) -> None:
+    clients = [service.http for service in pair.services]
+    for _ in range(10):
+        item = {"id": uuid.uuid4().hex, "input": [1, 1], "label": "a"}
+        start = threading.Barrier(8)
+
+        def give(client: httpx.Client, item: Json = item, start: threading.Barrier = start) -> int:
+            start.wait()
+            answer = client.post(
+                "/v1/models/vec:feedback", json={"feedback": [item]}, headers={"X-Admin-Key": ADMIN}
+            )
+            return int(read(answer)["receipts"][0]["offset"])
+
+        with ThreadPoolExecutor(8) as threads:
+            assert len({*threads.map(give, clients * 4)}) == 1
+
+
+def test_the_quota_of_an_hour_is_that_of_both_replicas(visitor: Turns) -> None:
+    id = visitor.predict("chat", "When do you open?")["prediction_ids"][0]
+    statuses = [
+        visitor.send(
+            "POST",
+            "/v1/models/chat:feedback",
+            json={"feedback": [{"prediction_id": id, "label": ("hours", "renew")[n % 2]}]},
+        ).status_code
+        for n in range(32)
+    ]
+    assert statuses == [202] * 30 + [429] * 2
+
+
+def test_the_rate_limit_of_a_minute_is_that_of_both_replicas(visitor: Turns) -> None:
+    statuses = [visitor.send("GET", "/v1/session").status_code for _ in range(60)]
+    assert 36 <= statuses.count(200) <= 80 and statuses[-1] == 429
+    assert visitor.send("GET", "/v1/session").status_code == 429
+
+
+def test_attempts_to_sign_in_are_counted_together(pair: Pair) -> None:
+    guest = pair.browse(**{"X-Forwarded-For": "198.51.100.9", "Sec-Fetch-Site": "same-origin"})
+    statuses = [guest.send("POST", "/v1/session", json={"key": "guess"}).status_code for _ in range(6)]
+    assert statuses == [401] * 4 + [429] * 2
+
+
+def test_a_session_of_one_replica_is_known_at_the_other(pair: Pair) -> None:
+    person = pair.browse(**{"X-Forwarded-For": "198.51.100.10", "Sec-Fetch-Site": "same-origin"})
+    assert person.post("/v1/session", {"key": ADMIN})["is_signed_in"]
+    assert [person.get("/v1/session")["caller"] for _ in range(2)] == ["admin", "admin"]
+
+
+def test_a_new_key_is_accepted_and_a_revoked_one_refused_at_the_other(admin: Turns, pair: Pair) -> None:
+    key = admin.post("/v1/keys", {"name": uuid.uuid4().hex, "scopes": ["predict"]})
+    program = pair.browse(Authorization=f"Bearer {key['key']}")
+    assert [each.status_code for each in program.both("GET", "/v1/models")] == [200, 200]
+    assert admin.send("DELETE", f"/v1/keys/{key['id']}").status_code < 300
+    until(lambda: [each.status_code for each in program.both("GET", "/v1/models")] == [401, 401], 2.0, "the refusal")
+
+
+def test_a_link_of_one_replica_is_valid_at_the_other(admin: Turns) -> None:
+    answer = admin.predict("chat", "When do you open?", feedback_urls=True)
+    path = "/" + answer["feedback_urls"][0].split("/", 3)[3]
+    assert admin.send("POST", path, json={"reward": 1.0}).status_code == 202
+    again = admin.send("POST", path, json={"reward": 1.0})
+    assert again.status_code == 202
+
+
+def test_a_curator_decides_at_one_replica_about_feedback_that_the_other_holds(visitor: Turns, admin: Turns) -> None:
+    id = visitor.predict("chat", "Do you lend umbrellas?")["prediction_ids"][0]
+    held = visitor.give("chat", prediction_id=id, correction=f"Umbrellas are at desk {id[:6]}.")
+    assert held["status"] == "held"
+    for _ in range(2):
+        assert held["id"] in json.dumps(admin.get("/v1/models/chat/held"))
+    admin.post(f"/v1/models/chat/held/{held['id']}:accept")
+    assert visitor.outcome("chat", held["id"])["status"] in ("accepted", "learned")
+    until(lambda: visitor.outcome("chat", held["id"])["status"] == "learned", 20, "the learning")
+
+
+def test_the_audit_log_has_what_was_done_at_both(admin: Turns, pair: Pair) -> None:
+    ids = [admin.give("vec", input=[1, 1], label="a")["id"] for _ in range(2)]
+    for id in ids:
+        assert admin.send("DELETE", f"/v1/models/vec/feedback/{id}").status_code == 202
