@@ -64,7 +64,7 @@ def build(
         observer.place(model, wanted, wanted)
         return ServingPlace(wanted, partial(observer.note, model), partial(observer.move, model))
 
-    rates = RateLimits(settings)
+    rates = RateLimits(settings, shared=workspace.shared_counts())
     disk = DiskSpace(partial(measure_space, workspace.state), settings.min_free_bytes, metrics)
     builder = ModelBuilder(settings, workspace, metrics, is_primary, start_store, create_place, rates, disk)
     models = {spec.name: builder.build(spec) for spec in settings.models}

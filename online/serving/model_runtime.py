@@ -130,8 +130,8 @@ class ModelRuntime:
             return
         head = await asyncio.to_thread(self.stream.head)
         if head == 0:
-            rows = await self.repertoire.add(self.starter_replies, origin="starter")
-            head = max(row.offset for row in rows)
+            rows = await self.repertoire.add_first(self.starter_replies)
+            head = await asyncio.to_thread(self.stream.head)
             log_event(log, "repertoire loaded", model=self.spec.name, replies=len(rows))
             report_shared_examples(self.spec.name, self.starter_replies)
         if will_learn and not await asyncio.to_thread(self.snapshots.folder.versions):

@@ -2,6 +2,7 @@
 
     Postgres --NOTIFY model--> wake the learner and the event feeds of the model
                                what answers has changed? --> mirror it to the folder --missing version--> fetch it
+                               message --handler of its kind--> copy the journal, send an event of the feed, ...
     every second: this replica is here, and what it serves; has anything changed without a notification?
 
 It is a thread of the first worker. Without it, or while the store does not answer, the service goes on with what it has.
@@ -18,14 +19,15 @@ from typing import Any
 from sqlalchemy import Connection
 
 from online.errors import NotFound, OnlineError, Unavailable
-from online.schemas.json_values import JSON
+from online.schemas.json_values import JSON, JSONObject
 from online.serving.model_runtime import ModelRuntime
 from online.snapshots import Snapshots
 from online.snapshots.agreed import mirror, read_revision
 from online.store import Store
 from online.store.events import CHANNEL
 from online.store.publications import load_revisions, load_serving
-from online.store.replicas import remove_replica, report_replica
+from online.store.replica_messages import parse_message
+from online.store.replicas import JOURNAL_COPIED_AT, read_clock, remove_replica, report_replica
 from online.telemetry import OutageLog, log_event
 
 log = logging.getLogger("online.replica")
@@ -34,6 +36,7 @@ REPORT_EVERY_S = 1.0
 POLL_S = 0.25  # where the driver has no notifications, and for a version that is still missing
 GRACE_S = 0.4  # in which the learner of this replica may make a missing version itself
 NOBODY: frozenset[str] = frozenset()
+Handler = Callable[[JSONObject], None]  # of the content of a message, called in the thread of the follower
 STALE_LOOKS = 3  # after which a store with an older state than the folder counts as one that went back in time
 
 
@@ -45,11 +48,17 @@ class ReplicaFollower:
         store: Store,
         models: Mapping[str, ModelRuntime],
         replica: str,
+        copy_journal: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """replica: the name of this one. url: where others reach it, which a plugin sets."""
+        """replica: the name of this one. copy_journal: returns once all of its predictions are in the store.
+
+        url: where others reach it, which a plugin sets. duties: called after each look, in the thread of the follower.
+        """
         self.store, self.models, self.replica, self.clock = store, models, replica, clock
-        self.url = ""
+        self.url, self.copy_journal, self.journal_copied_at = "", copy_journal, 0.0
+        self.handlers: dict[str, Handler] = {"copy_journal": self._copy_journal}
+        self.duties: list[Callable[[], None]] = []
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="replica-follower", daemon=True)
         self._outage = OutageLog(log, "nothing is heard of other replicas")
@@ -78,7 +87,8 @@ class ReplicaFollower:
                         if self._stopping.is_set():
                             return
                         self._wake(named)
-                        self.look(named)
+                        self._receive(named)
+                        self.look(named & self.models.keys())
             except (OnlineError, OSError) as error:
                 self._outage.record_failure(error)
             except Exception as error:  # of the driver: the connection is opened again
@@ -90,23 +100,44 @@ class ReplicaFollower:
         for name in named & self.models.keys():
             self.models[name].stream.wakeup.notify()
 
+    def _receive(self, payloads: Set[str]) -> None:
+        """Call the handler of each message."""
+        for kind, content in map(parse_message, sorted(payloads)):
+            if kind in self.handlers:
+                self.handlers[kind](content)
+
+    def _copy_journal(self, content: JSONObject) -> None:
+        """Copy the journal for a replica that looks for a prediction, and say until when it is copied. Raises Unavailable."""
+        if float(content["at"]) > self.journal_copied_at:
+            at = self.store.read(read_clock)
+            self.copy_journal()
+            self.journal_copied_at = at
+            self.report()
+
+    def report(self) -> None:
+        """Say that this replica is here, and what it has done. Raises Unavailable."""
+        self._reported_at = self.clock()
+        report = partial(report_replica, id=self.replica, url=self.url, report=self.describe())
+        self.store.submit(report).result()
+
     def look(self, named: Set[str] = NOBODY) -> None:
         """Bring each folder to what the store says. named: models of which something was heard. Raises Unavailable."""
         if self.clock() - self._reported_at >= REPORT_EVERY_S:
-            self._reported_at = self.clock()
-            report = partial(report_replica, id=self.replica, url=self.url, report=self.describe())
-            self.store.submit(report).result()
+            self.report()
         elif not named and not self._missing_since:
             return
         revisions = self.store.read(load_revisions)
         for name in revisions.keys() & self.models.keys():
             self._follow(name, revisions[name])
+        for duty in self.duties:
+            duty()
         self._outage.record_success()
 
     def describe(self) -> dict[str, JSON]:
-        """Return what this replica says of itself: the version of each model, and what it has learned."""
+        """Return what this replica says of itself: the version of each model, what it has learned, and the copy of its journal."""
         served = {name: model.live.current for name, model in self.models.items()}
-        return {"models": {name: [each.version, each.learned_until] for name, each in served.items()}}
+        versions = {name: [each.version, each.learned_until] for name, each in served.items()}
+        return {"models": versions, JOURNAL_COPIED_AT: self.journal_copied_at}
 
     def _follow(self, name: str, revision: int) -> None:
         snapshots = self.models[name].snapshots

@@ -13,7 +13,7 @@ from online.serving.feedback.retraction import check_not_expired
 from online.serving.predictor import encode
 from online.serving.transactions import Transactions
 from online.serving.versions import EncoderConfig
-from online.store.events import append_events, build_retraction, derive_event_id, read_events
+from online.store.events import append_events, build_retraction, derive_event_id, head_of, lock_log, read_events
 from online.store.repertoire.replies import (
     ReplyRow,
     add_reply,
@@ -76,6 +76,18 @@ class Repertoire:
         texts_to_encode = [*texts, *(example for reply in new for example in reply.examples)]
         return await self.carry_out(texts_to_encode, changes, origin, admit, note)
 
+    async def add_first(self, new: Sequence[NewReply]) -> list[ReplyRow]:
+        """Add the replies with which a model without a history begins; none where another replica has begun its log just now."""
+
+        def admit_first(connection: Connection, changes: Sequence[ReplyChange]) -> None:
+            if head_of(connection, self.name):
+                raise Conflict(f"the log of {self.name} has begun")
+
+        try:
+            return await self.add(new, origin="starter", admit=admit_first)
+        except Conflict:
+            return []
+
     def _addition(self, connection: Connection, reply: NewReply, name: str, text: str) -> ReplyChange:
         known = find_reply_by_text(connection, self.name, text)
         if known is not None:
@@ -114,6 +126,7 @@ class Repertoire:
             features = dict(zip(texts, await encode(config.encoder, texts), strict=True))
 
             def record(connection: Connection) -> list[ReplyRow]:
+                lock_log(connection, self.name)  # first: what the changes depend on stays as it is read
                 self.transactions.hold_encoder(connection)
                 self.transactions.check_encoder(connection, [config.encoder_name])
                 planned = changes(connection)

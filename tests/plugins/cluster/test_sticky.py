@@ -126,26 +126,32 @@ def visitor(pair: Pair) -> Turns:
     return client
 
 
-def test_a_conversation_goes_on_at_the_other_replica(visitor: Turns) -> None:
+@pytest.fixture
+def program(pair: Pair, admin: Turns) -> Turns:
+    """A program with a key of its own, whose feedback is neither reviewed nor trusted."""
+    key = admin.post("/v1/keys", {"name": uuid.uuid4().hex, "scopes": ["predict", "feedback", "teach"]})["key"]
+    return pair.browse(Authorization=f"Bearer {key}")
+
+
+def test_a_conversation_goes_on_at_the_other_replica(program: Turns) -> None:
     id = uuid.uuid4().hex
     root = f"/v1/models/chat/conversations/{id}"
-    first = visitor.ask("When do you open?", id)
-    second = visitor.ask("Can I print here?", id)
-    thumb = visitor.give("chat", prediction_id=first, reward=1.0)
-    switched = visitor.give("chat", prediction_id=first, reward=0.0, reason="wrong")
-    print(thumb, switched, visitor.outcome("chat", thumb["id"]), visitor.outcome("chat", switched["id"]))
-    assert visitor.outcome("chat", thumb["id"])["status"] == "retracted"
-    assert read(visitor.send("PATCH", root, json={"title": "Hours"}))["title"] == "Hours"
-    branch = visitor.ask("Is there wifi?", id, after=first)
-    said = visitor.get(root)["said"]
+    first = program.ask("When do you open?", id)
+    second = program.ask("Can I print here?", id)
+    thumb = program.give("chat", prediction_id=first, reward=1.0)
+    switched = program.give("chat", prediction_id=first, reward=0.0, reason="wrong")
+    assert program.outcome("chat", thumb["id"])["status"] == "retracted"
+    assert read(program.send("PATCH", root, json={"title": "Hours"}))["title"] == "Hours"
+    branch = program.ask("Is there wifi?", id, after=first)
+    said = program.get(root)["said"]
     assert [turn["prediction_id"] for turn in said] == [first, second, branch]
     assert [each["id"] for each in said[0]["feedback"]] == [switched["id"]]
-    shared = visitor.post(f"{root}:share", {"until": second})["share_id"]
-    assert visitor.get(f"/v1/shared/{shared}")["title"] == "Hours"
-    assert visitor.send("DELETE", f"{root}:share").status_code == 200
-    assert visitor.send("GET", f"/v1/shared/{shared}").status_code == 404
-    assert visitor.send("DELETE", root).status_code == 200
-    assert visitor.send("GET", root).status_code == 404
+    shared = program.post(f"{root}:share", {"until": second})["share_id"]
+    assert program.get(f"/v1/shared/{shared}")["title"] == "Hours"
+    assert program.send("DELETE", f"{root}:share").status_code == 200
+    assert program.send("GET", f"/v1/shared/{shared}").status_code == 404
+    assert program.send("DELETE", root).status_code == 200
+    assert program.send("GET", root).status_code == 404
 
 
 def test_a_follow_up_is_read_with_the_question_that_the_other_replica_answered(visitor: Turns) -> None:
@@ -213,10 +219,10 @@ def test_a_user_gets_the_same_side_of_a_canary_at_both_replicas(admin: Turns) ->
         assert admin.send("DELETE", path).status_code < 300
 
 
-def test_a_caller_has_one_opinion_about_a_prediction(visitor: Turns) -> None:
-    id = visitor.predict("chat", "When do you open?")["prediction_ids"][0]
-    thumbs = [visitor.give("chat", prediction_id=id, label=label)["id"] for label in ("hours", "renew", "hours", "wifi")]
-    standing = [each for each in dict.fromkeys(thumbs) if visitor.outcome("chat", each)["status"] != "retracted"]
+def test_a_caller_has_one_opinion_about_a_prediction(program: Turns) -> None:
+    id = program.predict("chat", "When do you open?")["prediction_ids"][0]
+    thumbs = [program.give("chat", prediction_id=id, label=label)["id"] for label in ("hours", "renew", "hours", "wifi")]
+    standing = [each for each in dict.fromkeys(thumbs) if program.outcome("chat", each)["status"] != "retracted"]
     assert standing == [thumbs[-1]]
 
 
@@ -242,22 +248,18 @@ def test_the_same_feedback_sent_to_both_at_once_has_one_effect(pair: Pair) -> No
             assert len({*threads.map(give, clients * 4)}) == 1
 
 
-def test_the_quota_of_an_hour_is_that_of_both_replicas(visitor: Turns) -> None:
-    id = visitor.predict("chat", "When do you open?")["prediction_ids"][0]
-    statuses = [
-        visitor.send(
-            "POST",
-            "/v1/models/chat:feedback",
-            json={"feedback": [{"prediction_id": id, "label": ("hours", "renew")[n % 2]}]},
-        ).status_code
-        for n in range(32)
-    ]
-    assert statuses == [202] * 30 + [429] * 2
+def test_the_quota_of_an_hour_is_that_of_both_replicas(program: Turns) -> None:
+    def rate() -> int:
+        id = program.predict("vec", [1, 0])["prediction_ids"][0]
+        item = {"prediction_id": id, "label": "a"}
+        return program.send("POST", "/v1/models/vec:feedback", json={"feedback": [item]}).status_code
+
+    assert [rate() for _ in range(32)] == [202] * 30 + [429] * 2
 
 
 def test_the_rate_limit_of_a_minute_is_that_of_both_replicas(visitor: Turns) -> None:
     statuses = [visitor.send("GET", "/v1/session").status_code for _ in range(60)]
-    assert 36 <= statuses.count(200) <= 80 and statuses[-1] == 429
+    assert 38 <= statuses.count(200) < 60 and statuses[-1] == 429
     assert visitor.send("GET", "/v1/session").status_code == 429
 
 
