@@ -113,7 +113,9 @@ class Runtime:
             self._lock = await asyncio.to_thread(self.workspace.lock_service)
             await asyncio.to_thread(self._catch_up)
         if self.is_first and self.workspace.store.is_shared:
+            await asyncio.to_thread(self.erasures.participation.catch_up)
             self.follower = self._create_follower()
+            self.erasures.listen(self.follower)
         for model in self.models.values():
             await model.live.refresh()
             await model.readiness.look_for_base()

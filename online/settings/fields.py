@@ -176,12 +176,8 @@ class ServiceSettings(BaseSettings):
         description="Most examples in the sums of one user, or of a caller without one, that stand; more get status 429 until "
         "some are retracted. Curators have no limit.",
     )
-    requests_per_minute: int = Field(
-        600, ge=1, description="Most requests of one visitor or user in a minute."
-    )
-    key_requests_per_minute: int = Field(
-        60_000, ge=1, description="Most requests with one key in a minute."
-    )
+    requests_per_minute: int = Field(600, ge=1, description="Most requests of one visitor or user in a minute.")
+    key_requests_per_minute: int = Field(60_000, ge=1, description="Most requests with one key in a minute.")
     address_requests_per_minute: int = Field(
         6_000, ge=1, description="Most requests without a key from one address in a minute."
     )
@@ -190,9 +186,7 @@ class ServiceSettings(BaseSettings):
         ge=1,
         description="Most instances of one visitor or user in a minute: inputs to predict for, and items of feedback.",
     )
-    key_instances_per_minute: int = Field(
-        10_000_000, ge=1, description="Most instances with one key in a minute."
-    )
+    key_instances_per_minute: int = Field(10_000_000, ge=1, description="Most instances with one key in a minute.")
     address_instances_per_minute: int = Field(
         1_000_000, ge=1, description="Most instances without a key from one address in a minute."
     )
@@ -201,9 +195,7 @@ class ServiceSettings(BaseSettings):
         ge=1,
         description="Most bytes of one visitor or user in a minute: of the bodies of their requests, decoded.",
     )
-    key_bytes_per_minute: int = Field(
-        4_000_000_000, ge=1, description="Most bytes with one key in a minute."
-    )
+    key_bytes_per_minute: int = Field(4_000_000_000, ge=1, description="Most bytes with one key in a minute.")
     address_bytes_per_minute: int = Field(
         400_000_000, ge=1, description="Most bytes without a key from one address in a minute."
     )

@@ -19,7 +19,9 @@ from online.store.publications import PUBLICATIONS, SERVING
 
 ABSENT_AFTER_S = 5.0  # since it was last seen
 FORGOTTEN_AFTER_S = 7 * 86_400.0
-JOURNAL_COPIED_AT = "journal_copied_at"  # in a report: seconds of the database's clock until which all predictions are in the store
+JOURNAL_COPIED_AT = (
+    "journal_copied_at"  # in a report: seconds of the database's clock until which all predictions are in the store
+)
 
 
 class ReplicaRow(SQLModel, table=True):
@@ -110,6 +112,11 @@ def take_lease(connection: Connection, model: str, holder: str, duration_s: floa
     same = LEASES.c.model == model
     connection.execute(update(LEASES).where(same).values(holder=holder, fence=fence, until=now + duration_s))
     return int(fence)
+
+
+def end_lease(connection: Connection, model: str) -> None:
+    """Delete the lease on what nobody needs any more."""
+    connection.execute(delete(LEASES).where(LEASES.c.model == model))
 
 
 def find_holder(connection: Connection, model: str) -> tuple[str, int] | None:

@@ -33,6 +33,7 @@ from online.store.drift_alarms import DRIFT_ALARMS
 from online.store.encoder_moves import ENCODERS
 from online.store.erasure.jobs import ERASURE_ITEMS, ERASURE_MODELS, ERASURES
 from online.store.erasure.relearnings import RELEARNINGS
+from online.store.erasure.replicas import ERASURE_REPLICAS
 from online.store.events import EVENTS
 from online.store.feedback import FEEDBACK
 from online.store.log_rows import TALLIES
@@ -70,6 +71,7 @@ CORE_TABLES = [
     ERASURE_MODELS,
     ERASURE_ITEMS,
     RELEARNINGS,
+    ERASURE_REPLICAS,
     AUDIT,
     *REPLICA_TABLES,
 ]

@@ -209,9 +209,7 @@ def test_a_user_gets_the_same_side_of_a_canary_at_both_replicas(admin: Turns) ->
 
         def sides() -> list[list[str]]:
             users = [f"user {number}" for number in range(20)]
-            return [
-                [admin.predict("vec", [0, 0], user=user)["model_version"] for _ in range(2)] for user in users
-            ]
+            return [[admin.predict("vec", [0, 0], user=user)["model_version"] for _ in range(2)] for user in users]
 
         found = until(lambda: (both := sides()) and all(one == two for one, two in both) and both, SOON_S, "one side")
         assert {one for one, _ in found} > {str(older)}
@@ -221,7 +219,9 @@ def test_a_user_gets_the_same_side_of_a_canary_at_both_replicas(admin: Turns) ->
 
 def test_a_caller_has_one_opinion_about_a_prediction(program: Turns) -> None:
     id = program.predict("chat", "When do you open?")["prediction_ids"][0]
-    thumbs = [program.give("chat", prediction_id=id, label=label)["id"] for label in ("hours", "renew", "hours", "wifi")]
+    thumbs = [
+        program.give("chat", prediction_id=id, label=label)["id"] for label in ("hours", "renew", "hours", "wifi")
+    ]
     standing = [each for each in dict.fromkeys(thumbs) if program.outcome("chat", each)["status"] != "retracted"]
     assert standing == [thumbs[-1]]
 
@@ -239,9 +239,7 @@ def test_the_same_feedback_sent_to_both_at_once_has_one_effect(pair: Pair) -> No
 
         def give(client: httpx.Client, item: Json = item, start: threading.Barrier = start) -> int:
             start.wait()
-            answer = client.post(
-                "/v1/models/vec:feedback", json={"feedback": [item]}, headers={"X-Admin-Key": ADMIN}
-            )
+            answer = client.post("/v1/models/vec:feedback", json={"feedback": [item]}, headers={"X-Admin-Key": ADMIN})
             return int(read(answer)["receipts"][0]["offset"])
 
         with ThreadPoolExecutor(8) as threads:

@@ -1,4 +1,4 @@
-"""What replicas agree on, who they are, and which of them learns; and an index of the control events of a log.
+"""What replicas agree on, who they are, which of them learns, and their parts in erasures; and an index of the control events of a log.
 
 Revision ID: 2
 """
@@ -32,5 +32,11 @@ def upgrade() -> None:
     )
     op.create_table(
         "lease", *keys(TEXT, "model"), *columns(TEXT, "holder"), *columns(INTEGER, "fence"), *columns(FLOAT, "until")
+    )
+    op.create_table(
+        "erasure_replica",
+        *keys(TEXT, "erasure", "replica"),
+        *columns(TEXT, "step", "findings"),
+        *columns(FLOAT, "at"),
     )
     op.create_index("event_of_control", "event", ["model", "offset"], **where("kind = 'control'"))
