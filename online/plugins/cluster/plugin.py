@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 from online.plugin import Plugin
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from online.api.routes import Router
     from online.plugins.cluster.fetching import VersionFetcher
     from online.plugins.cluster.kept_versions import KeptVersions
+    from online.plugins.cluster.request_forwarding import RequestForwarding
     from online.plugins.cluster.settings import ClusterSettings
     from online.serving.model_runtime import ModelRuntime
     from online.serving.runtime import Runtime
@@ -30,6 +33,13 @@ class ClusterPlugin(Plugin):
         from online.plugins.cluster.routes import router
 
         return (router,)
+
+    def api_part(self, app: "FastAPI") -> "RequestForwarding":
+        """Create what sends requests to other replicas, and trust those that they send."""
+        from online.plugins.cluster.request_forwarding import ForwardedRequests, RequestForwarding
+
+        app.add_middleware(ForwardedRequests, keys=app.state.runtime.workspace.keys)
+        return RequestForwarding(app)
 
     def service_part(self, runtime: "Runtime") -> "VersionFetcher | None":
         """Create what brings versions from other replicas, in the process that follows them."""
