@@ -31,6 +31,7 @@ class Pair:
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.folder, self.text = folder, config(folder, MODELS, admin_key=ADMIN, secret=SECRET, **settings)
+        self.config = folder / "one.toml"
         with ThreadPoolExecutor(2) as starting:
             self.services = list(starting.map(self.start, ("one", "two")))
 

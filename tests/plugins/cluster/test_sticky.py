@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import create_database
 from tests.plugins.cluster.pairs import ADMIN, SOON_S, Json, Pair, Turns, read
-from tests.support import until
+from tests.support import run_online, until
 
 
 @pytest.fixture(scope="module")
@@ -232,6 +232,97 @@ def test_a_curator_decides_at_one_replica_about_feedback_that_the_other_holds(vi
 
 
 def test_the_audit_log_has_what_was_done_at_both(admin: Turns, pair: Pair) -> None:
-    ids = [admin.give("vec", input=[1, 1], label="a")["id"] for _ in range(2)]
-    for id in ids:
+    for _ in pair.services:
+        id = admin.give("vec", input=[1, 1], label="a")["id"]
         assert admin.send("DELETE", f"/v1/models/vec/feedback/{id}").status_code == 202
+    for service in pair.services:
+        verified = run_online("audit", "verify", "--state", str(service.state), "--config", str(pair.config))
+        assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_an_uploaded_log_is_followed_and_read_at_the_other_replica(admin: Turns) -> None:
+    lines = "\n".join(json.dumps({"input": f"hello {n}", "label": "ab"[n % 2]}) for n in range(6))
+    path = "/v1/replays?name=log.jsonl&model=classifier:input=text"
+    id = read(admin.send("POST", path, content=lines))["id"]
+    until(
+        lambda: {each.json()["state"] for each in admin.both("GET", f"/v1/replays/{id}")} == {"done"}, 60, "the replay"
+    )
+    assert [id in each.text for each in admin.both("GET", "/v1/replays")] == [True, True]
+    pages = {each.text for each in admin.both("GET", f"/v1/replays/{id}/report")}
+    assert len(pages) == 1 and "<html" in pages.pop()
+    assert admin.send("GET", "/healthz").status_code == 200  # whose turn it is
+    assert admin.send("DELETE", f"/v1/replays/{id}").json() == {"id": id}
+    assert [each.status_code for each in admin.both("GET", f"/v1/replays/{id}")] == [404, 404]
+
+
+def test_only_who_may_operate_is_answered_by_the_other_replica(program: Turns, admin: Turns) -> None:
+    assert [each.status_code for each in program.both("GET", f"/v1/replays/{'0' * 32}")] == [403, 403]
+    assert [each.status_code for each in admin.both("GET", f"/v1/replays/{'0' * 32}")] == [404, 404]
+
+
+def test_a_request_that_somebody_claims_to_send_for_a_replica_is_that_of_its_sender(pair: Pair) -> None:
+    forged = {"X-Online-Replica": "Replica 1.forged", "X-Online-Replica-Caller": '[["127.0.0.1", 1], "http"]'}
+    stranger = pair.browse(**{"X-Forwarded-For": "198.51.100.11", **forged})
+    assert [each.status_code for each in stranger.both("GET", "/v1/replays")] == [401, 401]
+
+
+def test_a_batch_job_is_followed_and_cancelled_at_the_other_replica(admin: Turns, pair: Pair) -> None:
+    (pair.folder / "rows.jsonl").write_text("\n".join("[1, 0]" for _ in range(50)))
+    root = "/v1/models/vec"
+    body = {"input": "rows.jsonl", "output": f"results-{uuid.uuid4().hex}"}
+    id = admin.post(f"{root}:batchPredict", body)["id"]
+    until(lambda: {each.json()["state"] for each in admin.both("GET", f"{root}/jobs/{id}")} == {"done"}, 60, "the job")
+    assert [id in each.text for each in admin.both("GET", f"{root}/jobs")] == [True, True]
+    assert [each.status_code for each in admin.both("POST", f"{root}/jobs/{id}:cancel")] == [409, 409]
+
+
+def test_the_report_of_a_model_is_the_same_at_both(admin: Turns) -> None:
+    admin.give("vec", input=[1, 1], label="a")
+    admin.post("/v1/models/vec/report")
+    path = "/v1/models/vec/report/state"
+    until(lambda: all(each.json()["until"] for each in admin.both("GET", path)), 60, "the report")
+    until_offset = admin.get(path)["until"]
+    pages = {each.text for each in admin.both("GET", f"/v1/models/vec/report?until={until_offset}")}
+    assert len(pages) == 1 and "<html" in pages.pop()
+
+
+def test_an_export_is_the_same_at_both(admin: Turns) -> None:
+    offset = admin.give("vec", input=[1, 0], label="b")["offset"]
+    for _ in range(2):
+        admin.predict("vec", [0, 0], min_offset=offset, timeout_ms=10_000)
+    version = admin.get("/v1/models/vec/versions")["versions"][0]["version"]
+    files = admin.both("GET", f"/v1/models/vec/versions/{version}/export")
+    assert [each.status_code for each in files] == [200, 200], files[0].text
+    assert files[0].content == files[1].content
+
+
+def follow(client: Turns, url: str, seen: list[tuple[str, Json]], is_open: threading.Event, until_event: str) -> None:
+    """Read the events of a model at one replica, until one of a name."""
+    with client.http.stream("GET", f"{url}/v1/models/chat/events", timeout=30) as response:
+        name = ""
+        for line in response.iter_lines():
+            is_open.set()
+            kind, _, value = line.partition(": ")
+            name = value if kind == "event" else name
+            if kind == "data":
+                seen.append((name, json.loads(value)))
+                if name == until_event:
+                    return
+
+
+@pytest.mark.parametrize("name", ["learned", "inbox"])
+def test_who_follows_the_events_of_one_replica_hears_of_feedback_at_the_other(
+    program: Turns, admin: Turns, pair: Pair, name: str
+) -> None:
+    first, second = (service.url for service in pair.services)
+    reader, seen, is_open = program if name == "learned" else admin, list[tuple[str, Json]](), threading.Event()
+    thread = threading.Thread(target=follow, args=(reader, second, seen, is_open, name))
+    thread.start()
+    assert is_open.wait(30)
+    answer = read(program.http.post(f"{first}/v1/models/chat:predict", json={"instances": ["Is there wifi?"]}))
+    item = {"prediction_id": answer["prediction_ids"][0], "label": "wifi"}
+    given = read(program.http.post(f"{first}/v1/models/chat:feedback", json={"feedback": [item]}))["receipts"][0]
+    thread.join(30)
+    assert not thread.is_alive() and seen[-1][0] == name
+    if name == "learned":
+        assert seen[-1][1]["id"] == given["id"]
