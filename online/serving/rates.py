@@ -19,9 +19,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from online.errors import QuotaExceeded, Unavailable
+from online.errors import QuotaExceeded, SetupError, Unavailable
 from online.schemas.access.callers import Caller, network_of
 from online.settings import Settings
+from online.state.workspace import Workspace
 from online.stream.shared_counts import WINDOW_S, Counts, SharedCounts
 from online.telemetry import OutageLog
 
@@ -221,6 +222,16 @@ class RateLimits:
         else:
             text = f"more than {most} {unit} in a minute ({setting}); try again later"
         return QuotaExceeded(text, retry_after_s)
+
+
+def create_rate_limits(settings: Settings, workspace: Workspace) -> RateLimits:
+    """Return rate limits that all replicas share where there is a stream in Redis. Raises SetupError."""
+    url, secret = settings.stream, bytes.fromhex(workspace.keys.valid_keys("stream")[-1].secret)
+    try:
+        shared = SharedCounts(url, f"online:{workspace.store.instance}:rates", secret) if url else None
+    except ValueError as error:
+        raise SetupError(f"the stream must be a redis:// URL: {error}") from None
+    return RateLimits(settings, shared=shared)
 
 
 def read_quota(settings: Settings, who: str) -> Quota:

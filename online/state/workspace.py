@@ -51,7 +51,6 @@ from online.store.events import head_of
 from online.store.journal_copy import IsErased, JournalCopy, copy_all, is_kept_always, remove_damaged
 from online.stream.contract import Stream
 from online.stream.redis import RedisStream
-from online.stream.shared_counts import SharedCounts
 from online.stream.sql import SqlStream
 from online.stream.verified import VerifiedStream
 
@@ -253,14 +252,6 @@ class Workspace:
                 if url
                 else None
             )
-        except ValueError as error:
-            raise SetupError(f"the stream must be a redis:// URL: {error}") from None
-
-    def shared_counts(self) -> SharedCounts | None:
-        """Return the counts that all replicas share; None without a stream in Redis. Raises SetupError."""
-        url, secret = self.settings.stream, bytes.fromhex(self.keys.valid_keys("stream")[-1].secret)
-        try:
-            return SharedCounts(url, f"online:{self.store.instance}:rates", secret) if url else None
         except ValueError as error:
             raise SetupError(f"the stream must be a redis:// URL: {error}") from None
 

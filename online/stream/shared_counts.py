@@ -67,7 +67,7 @@ class SharedCounts:
 
     def add(self, window: int, counts: Mapping[str, Counts], width: int) -> SharedMinute:
         """Add counts of a minute, `width` for each name; of a minute that is over nothing is added. Raises Unavailable."""
-        arguments: list[object] = [window, width]
+        arguments: list[int | bytes] = [window, width]
         for name, values in counts.items():
             arguments += [self._digest(name), *values]
         try:

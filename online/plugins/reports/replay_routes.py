@@ -22,9 +22,7 @@ from online.plugins.reports.replay_jobs import make_file_name
 from online.plugins.reports.report_language import VARY, LanguageDep
 from online.plugins.reports.report_routes import NOT_READY, name_file, page_response, waiting_response
 from online.plugins.reports.schemas import ColumnsAnswer, DeletedReplay, ReplayRequest, ReplaysAnswer, ReplayStatus
-from online.plugins.reports.settings import ReportSettings
 from online.schemas.fields import Language, Name
-from online.serving.runtime import Runtime
 from online.store import now
 
 router = Router()
@@ -158,7 +156,7 @@ async def list_replays(request: Request, runtime: RuntimeDep, language: Language
     own = await asyncio.to_thread(runtime.parts.find(ReportMaking).replays.list_replays, language)
     found = [*(each.model_dump() for each in own), *await gather(request, "replays")]
     replays = sorted(found, key=lambda each: str(each["created_at"]), reverse=True)
-    limits = {"kinds": list(KINDS), "max_bytes": runtime.settings.part(ReportSettings).max_log_bytes}
+    limits = {"kinds": list(KINDS), "max_bytes": runtime.parts.find(ReportMaking).replays.limits.max_log_bytes}
     return json_response({"replays": replays, **limits}, headers=VARY)
 
 
@@ -177,21 +175,19 @@ async def get_replay(request: Request, runtime: RuntimeDep, id: str, language: L
 @router.get("/v1/replays/{id}/report", "operate", response_class=HTMLResponse, responses=NOT_READY)
 async def show_replay_report(request: Request, runtime: RuntimeDep, id: str, language: LanguageDep) -> Response:
     """The report of a replay; 202 and a page that waits until it is ready."""
-    return await or_elsewhere(request, show_own_report(runtime, id, language))
+    return await or_elsewhere(request, show_own_report(runtime.parts.find(ReportMaking), id, language))
 
 
-async def show_own_report(runtime: Runtime, id: str, language: Language) -> Response:
+async def show_own_report(making: ReportMaking, id: str, language: Language) -> Response:
     """Answer with the report of a replay of this replica. Raises NotFound."""
-    replay = await asyncio.to_thread(runtime.parts.find(ReportMaking).replays.load, id)
+    replay = await asyncio.to_thread(making.replays.load, id)
     if replay.error is not None:
         raise NotFound(f"{replay.name} could not be replayed: {replay.error}")
     if replay.progress is not None:
         words = WORDS[language]
         return waiting_response(words("making.replay", name=replay.name), replay.progress, words)
     try:
-        return await page_response(
-            runtime.parts.find(ReportMaking).replays.page(id), language, name_file(f"replay of {replay.name}")
-        )
+        return await page_response(making.replays.page(id), language, name_file(f"replay of {replay.name}"))
     except FileNotFoundError:
         raise NotFound(f"{replay.name} was deleted during the request") from None
 

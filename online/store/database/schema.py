@@ -31,9 +31,8 @@ from online.store.database.meta import META
 from online.store.database.tables import CORE, MIGRATIONS, TableGroup
 from online.store.drift_alarms import DRIFT_ALARMS
 from online.store.encoder_moves import ENCODERS
-from online.store.erasure.jobs import ERASURE_ITEMS, ERASURE_MODELS, ERASURES
 from online.store.erasure.relearnings import RELEARNINGS
-from online.store.erasure.replicas import ERASURE_REPLICAS
+from online.store.erasure.replicas import ERASURE_TABLES
 from online.store.events import EVENTS
 from online.store.feedback import FEEDBACK
 from online.store.log_rows import TALLIES
@@ -67,11 +66,8 @@ CORE_TABLES = [
     API_KEYS,
     QUOTAS,
     HELD,
-    ERASURES,
-    ERASURE_MODELS,
-    ERASURE_ITEMS,
+    *ERASURE_TABLES,
     RELEARNINGS,
-    ERASURE_REPLICAS,
     AUDIT,
     *REPLICA_TABLES,
 ]

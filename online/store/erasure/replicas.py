@@ -14,7 +14,7 @@ from sqlmodel import Field, SQLModel
 
 from online.schemas.json_values import JSONObject
 from online.store.database.tables import table_of
-from online.store.erasure.jobs import ERASURES, ErasureRow
+from online.store.erasure.jobs import ERASURE_ITEMS, ERASURE_MODELS, ERASURES, ErasureRow
 from online.store.replica_messages import send_message
 from online.store.replicas import FORGOTTEN_AFTER_S, REPLICAS, list_replicas, read_clock
 
@@ -36,6 +36,7 @@ class ErasureReplicaRow(SQLModel, table=True):
 
 
 ERASURE_REPLICAS = table_of(ErasureReplicaRow)
+ERASURE_TABLES = [ERASURES, ERASURE_MODELS, ERASURE_ITEMS, ERASURE_REPLICAS]
 
 
 def ask_replicas(connection: Connection, erasure: str, own: str) -> None:

@@ -35,7 +35,7 @@ class Scene:
         path = f"/v1/replays?name={user}.jsonl&model=classifier:input=text"
         id = str(read(service.http.post(path, content="\n".join(lines), headers=HEADERS))["id"])
         until(
-            lambda: read(service.http.get(f"/v1/replays/{id}", headers=HEADERS))["progress"] is None, 60, "the replay"
+            lambda: read(service.http.get(f"/v1/replays/{id}", headers=HEADERS))["progress"] is None, 180, "the replay"
         )
         return id
 
