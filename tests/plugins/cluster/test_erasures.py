@@ -35,7 +35,10 @@ class Scene:
         path = f"/v1/replays?name={user}.jsonl&model=classifier:input=text"
         id = str(read(service.http.post(path, content="\n".join(lines), headers=HEADERS))["id"])
         until(
-            lambda: read(service.http.get(f"/v1/replays/{id}", headers=HEADERS))["progress"] is None, 180, "the replay"
+            lambda: read(service.http.get(f"/v1/replays/{id}", headers=HEADERS))["progress"] is None,
+            180,
+            "the replay",
+            every_s=0.5,
         )
         return id
 

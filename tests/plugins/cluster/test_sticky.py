@@ -245,7 +245,10 @@ def test_an_uploaded_log_is_followed_and_read_at_the_other_replica(admin: Turns)
     path = "/v1/replays?name=log.jsonl&model=classifier:input=text"
     id = read(admin.send("POST", path, content=lines))["id"]
     until(
-        lambda: {each.json()["state"] for each in admin.both("GET", f"/v1/replays/{id}")} == {"done"}, 180, "the replay"
+        lambda: {each.json()["state"] for each in admin.both("GET", f"/v1/replays/{id}")} == {"done"},
+        180,
+        "the replay",
+        every_s=0.5,
     )
     assert [id in each.text for each in admin.both("GET", "/v1/replays")] == [True, True]
     pages = {each.text for each in admin.both("GET", f"/v1/replays/{id}/report")}
@@ -271,7 +274,12 @@ def test_a_batch_job_is_followed_and_cancelled_at_the_other_replica(admin: Turns
     root = "/v1/models/vec"
     body = {"input": "rows.jsonl", "output": f"results-{uuid.uuid4().hex}"}
     id = admin.post(f"{root}:batchPredict", body)["id"]
-    until(lambda: {each.json()["state"] for each in admin.both("GET", f"{root}/jobs/{id}")} == {"done"}, 180, "the job")
+    until(
+        lambda: {each.json()["state"] for each in admin.both("GET", f"{root}/jobs/{id}")} == {"done"},
+        180,
+        "the job",
+        every_s=0.5,
+    )
     assert [id in each.text for each in admin.both("GET", f"{root}/jobs")] == [True, True]
     assert [each.status_code for each in admin.both("POST", f"{root}/jobs/{id}:cancel")] == [409, 409]
 
@@ -280,7 +288,12 @@ def test_the_report_of_a_model_is_the_same_at_both(admin: Turns) -> None:
     admin.give("vec", input=[1, 1], label="a")
     admin.post("/v1/models/vec/report")
     path = "/v1/models/vec/report/state"
-    until(lambda: all(each.json()["until"] for each in admin.both("GET", path)), 180, "the report")
+    until(
+        lambda: all(each.json()["until"] for each in admin.both("GET", path)),
+        180,
+        "the report",
+        every_s=0.5,
+    )
     until_offset = admin.get(path)["until"]
     pages = {each.text for each in admin.both("GET", f"/v1/models/vec/report?until={until_offset}")}
     assert len(pages) == 1 and "<html" in pages.pop()
