@@ -45,13 +45,16 @@ def wait_for_rows(store: sqlite3.Connection, count: int) -> None:
     until(lambda: store.execute(query).fetchone()[0] >= count, what="the copy of the journal")
 
 
-def until(condition: Callable[[], Any], timeout_s: float = 30.0, what: str = "it") -> Any:
-    """Call `condition` until its value is true, and return that value. Fails after `timeout_s` seconds."""
+def until(condition: Callable[[], Any], timeout_s: float = 30.0, what: str = "it", every_s: float = 0.02) -> Any:
+    """Call `condition` until its value is true, and return that value. Fails after `timeout_s` seconds.
+
+    every_s: longer where the condition takes time from what it waits for, such as a process of low priority.
+    """
     end, pause = time.monotonic() + timeout_s, threading.Event()
     while not (value := condition()):
         if time.monotonic() > end:
             pytest.fail(f"{what} did not happen within {timeout_s} s")
-        pause.wait(0.02)
+        pause.wait(every_s)
     return value
 
 

@@ -26,7 +26,7 @@ from online.serving.processes.journal_copier import JournalCopier
 from online.serving.processes.store_client import StoreClient
 from online.serving.processes.supervisor import Supervisor
 from online.serving.processes.workers import Workers
-from online.serving.rates import RateLimits
+from online.serving.rates import create_rate_limits
 from online.serving.retention import RetentionJob
 from online.serving.runtime import Runtime
 from online.settings import Settings
@@ -64,7 +64,7 @@ def build(
         observer.place(model, wanted, wanted)
         return ServingPlace(wanted, partial(observer.note, model), partial(observer.move, model))
 
-    rates = RateLimits(settings)
+    rates = create_rate_limits(settings, workspace)
     disk = DiskSpace(partial(measure_space, workspace.state), settings.min_free_bytes, metrics)
     builder = ModelBuilder(settings, workspace, metrics, is_primary, start_store, create_place, rates, disk)
     models = {spec.name: builder.build(spec) for spec in settings.models}

@@ -1,9 +1,11 @@
 """Events of one model (published, frozen, learned, ...) for clients that subscribe to them.
 
 swap, operator, learner --notify--> one bounded queue per subscriber --> server-sent events
+what only this process knows --send_everywhere--> also to the subscribers of other replicas
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -28,10 +30,14 @@ FeedQueue = asyncio.Queue[FeedEvent | None]
 
 
 class EventFeed:
-    """Sends events to every subscriber; None ends a subscription. Who may see which is left to the subscriber."""
+    """Sends events to every subscriber; None ends a subscription. Who may see which is left to the subscriber.
+
+    share: sends an event to the other replicas, where there may be any.
+    """
 
     def __init__(self) -> None:
         self._queues: set[FeedQueue] = set()
+        self.share: Callable[[FeedEvent], None] = lambda event: None
 
     @property
     def has_subscribers(self) -> bool:
@@ -52,9 +58,14 @@ class EventFeed:
                 queue.get_nowait()
                 queue.put_nowait(None)
 
+    def send_everywhere(self, event: FeedEvent) -> None:
+        """Send one event that follows from nothing that the other replicas see, to their subscribers as well."""
+        self.send(event)
+        self.share(event)
+
     def notify_curators(self) -> None:
         """Tell the pages of curators that what waits for them may have changed."""
-        self.send(FeedEvent("inbox", {}, scope="curate"))
+        self.send_everywhere(FeedEvent("inbox", {}, scope="curate"))
 
     def check_capacity(self) -> None:
         """Raise Overloaded when there are MAX_SUBSCRIBERS already."""

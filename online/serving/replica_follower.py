@@ -2,6 +2,7 @@
 
     Postgres --NOTIFY model--> wake the learner and the event feeds of the model
                                what answers has changed? --> mirror it to the folder --missing version--> fetch it
+                               message --handler of its kind--> copy the journal, send an event of the feed, ...
     every second: this replica is here, and what it serves; has anything changed without a notification?
 
 It is a thread of the first worker. Without it, or while the store does not answer, the service goes on with what it has.
@@ -15,15 +16,16 @@ from functools import partial
 
 from online.errors import NotFound, Unavailable
 from online.models import is_exact
-from online.schemas.json_values import JSON
+from online.schemas.json_values import JSON, JSONObject
 from online.serving.model_runtime import ModelRuntime
 from online.snapshots import Snapshots
 from online.snapshots.agreed import mirror, read_revision
 from online.store import Store
-from online.store.leases import list_holders
+from online.store.leases import list_holders, read_clock
 from online.store.notifications import NotificationThread
 from online.store.publications import load_revisions, load_serving
-from online.store.replicas import remove_replica, report_replica
+from online.store.replica_messages import parse_message
+from online.store.replicas import JOURNAL_COPIED_AT, remove_replica, report_replica
 from online.telemetry import OutageLog, log_event
 
 log = logging.getLogger("online.replica")
@@ -32,6 +34,7 @@ REPORT_EVERY_S = 1.0
 GRACE_S = 0.4  # in which the learner of this replica may make a missing version itself
 NONE: frozenset[str] = frozenset()
 QUIET_S = 5.0  # until the version before the live one is fetched, which few ask for
+Handler = Callable[[JSONObject], None]  # of the content of a message, called in the thread of the follower
 STALE_LOOKS = 3  # after which a store with an older state than the folder counts as one that went back in time
 
 
@@ -43,14 +46,18 @@ class ReplicaFollower:
         store: Store,
         models: Mapping[str, ModelRuntime],
         replica: str,
+        copy_journal: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """replica: the name of this one. url: where others reach it, which a plugin sets.
+        """replica: the name of this one. copy_journal: returns once all of its predictions are in the store.
 
+        url: where others reach it, which a plugin sets. duties: called after each look, in the thread of the follower.
         standing_by: the models that another replica learns alone at present.
         """
         self.store, self.models, self.replica, self.clock = store, models, replica, clock
-        self.url, self.standing_by = "", NONE
+        self.url, self.copy_journal, self.journal_copied_at, self.standing_by = "", copy_journal, 0.0, NONE
+        self.handlers: dict[str, Handler] = {"copy_journal": self._copy_journal}
+        self.duties: list[Callable[[], None]] = []
         self._alone = {name for name, model in models.items() if not is_exact(model.spec.kind, model.spec.options)}
         self._thread = NotificationThread(store, self._hear, "replica-follower")
         self._fetching = OutageLog(log, "a version is not fetched")
@@ -70,31 +77,60 @@ class ReplicaFollower:
 
     def _hear(self, named: set[str]) -> None:
         self._wake(named)
-        self.look(named)
+        self._receive(named)
+        self.look(named & self.models.keys())
 
     def _wake(self, named: set[str]) -> None:
         for name in named & self.models.keys():
             self.models[name].stream.wakeup.notify()
 
+    def _receive(self, payloads: Set[str]) -> None:
+        """Call the handler of each message."""
+        for kind, content in map(parse_message, sorted(payloads)):
+            if kind in self.handlers:
+                self.handlers[kind](content)
+
+    def _copy_journal(self, content: JSONObject) -> None:
+        """Copy the journal for a replica that looks for a prediction, and say until when it is copied. Raises Unavailable."""
+        if float(content["at"]) > self.journal_copied_at:
+            at = self.store.read(read_clock)
+            self.copy_journal()
+            self.journal_copied_at = at
+            self.report()
+
+    def report(self) -> None:
+        """Say that this replica is here, and what it has done. Raises Unavailable."""
+        self._reported_at = self.clock()
+        holders = self.store.read(list_holders) if self._alone else {}
+        self.standing_by = frozenset(name for name in self._alone & holders.keys() if holders[name] != self.replica)
+        report = partial(report_replica, id=self.replica, url=self.url, report=self.describe())
+        self.store.submit(report).result()
+
     def look(self, named: Set[str] = NONE) -> None:
         """Bring each folder to what the store says. named: models of which something was heard. Raises Unavailable."""
         if self.clock() - self._reported_at >= REPORT_EVERY_S:
-            self._reported_at = self.clock()
-            holders = self.store.read(list_holders) if self._alone else {}
-            self.standing_by = frozenset(name for name in self._alone & holders.keys() if holders[name] != self.replica)
-            report = partial(report_replica, id=self.replica, url=self.url, report=self.describe())
-            self.store.submit(report).result()
+            self.report()
         elif not named and not self._missing_since:
             return
         revisions = self.store.read(load_revisions)
         for name in revisions.keys() & self.models.keys():
             self._follow(name, revisions[name])
+        for duty in self.duties:
+            duty()
 
     def describe(self) -> dict[str, JSON]:
-        """Return what this replica says of itself: the version of each model, what it has learned, and what another learns for it."""
+        """Return what this replica says of itself.
+
+        models: the version of each, and what it has learned. standing_by: those that another replica learns. Also until when
+        its journal is copied.
+        """
         served = {name: model.live.current for name, model in self.models.items()}
         versions: dict[str, JSON] = {name: [each.version, each.learned_until] for name, each in served.items()}
-        return {"models": versions, "standing_by": [*sorted(self.standing_by)]}
+        return {
+            "models": versions,
+            "standing_by": [*sorted(self.standing_by)],
+            JOURNAL_COPIED_AT: self.journal_copied_at,
+        }
 
     def _follow(self, name: str, revision: int) -> None:
         snapshots = self.models[name].snapshots

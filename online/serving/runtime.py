@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import IO
 
 from online.errors import OnlineError, Unavailable, UnknownModel
@@ -15,6 +16,7 @@ from online.models.devices.observer import DeviceObserver
 from online.schemas.models import LearnerState
 from online.serving.disk_space import DiskSpace
 from online.serving.erasure.erasures import Erasures
+from online.serving.feed_sharing import FeedSharing
 from online.serving.feedback.feedback_slots import FeedbackSlots
 from online.serving.model_runtime import ModelRuntime
 from online.serving.parts import ServicePart
@@ -118,7 +120,9 @@ class Runtime:
             self._lock = await asyncio.to_thread(self.workspace.lock_service)
             await asyncio.to_thread(self._catch_up)
         if self.is_first and self.workspace.store.is_shared:
-            self.follower = ReplicaFollower(self.workspace.store, self.models, self.workspace.replica)
+            await asyncio.to_thread(self.erasures.participation.catch_up)
+            self.follower = self._create_follower()
+            self.erasures.listen(self.follower)
         for model in self.models.values():
             await model.live.refresh()
             await model.readiness.look_for_base()
@@ -126,10 +130,19 @@ class Runtime:
                 self.run_until_stop(work)
         await self.start_parts(self.parts)
         self.run_until_stop(self.disk.watch())
+        if self.rates.shared is not None:
+            self.run_until_stop(self.rates.share())
         if self.is_primary:
             await self._start_primary()
         else:
             self.run_until_stop(report_versions({name: model.live for name, model in self.models.items()}))
+
+    def _create_follower(self) -> ReplicaFollower:
+        store = self.workspace.store
+        copy_journal = partial(copy_all, store, self.workspace.journal_copy())
+        follower = ReplicaFollower(store, self.models, self.workspace.replica, copy_journal)
+        FeedSharing(store, self.workspace.replica, self.models, asyncio.get_running_loop()).start(follower)
+        return follower
 
     def _catch_up(self) -> None:
         """Carry out changes of versions that were recorded while this service was away, or killed."""

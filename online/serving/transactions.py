@@ -7,7 +7,9 @@ the texts are encoded again, and the transaction is repeated.
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from sqlalchemy import Connection
@@ -22,14 +24,19 @@ from online.state.version_control import VersionControl
 from online.store import Store
 from online.store.encoder_moves import check_encoder, hold_encoder
 from online.store.journal_copy import JournalCopy, copy_all
+from online.store.leases import read_clock
 from online.store.predictions import PredictionRow, load_predictions
+from online.store.replica_messages import send_message
+from online.store.replicas import list_uncopied
 from online.telemetry import OutageLog
 
 log = logging.getLogger("online.store")
 
 T = TypeVar("T")
 
-OTHER_MACHINE_PAUSES_S = (0.05, 0.1, 0.15, 0.3, 0.4)  # 1 s: a copier copies every 0.1 s
+REPLICA_PAUSES_S = (0.05, 0.1)  # a copier copies every 0.1 s
+ASKED_PAUSES_S = (0.02, 0.05, 0.1, 0.2)  # the last one is repeated
+REPLICA_WAIT_S = 5.0  # for a replica that was asked to copy its journal
 
 
 class OutageWatch:
@@ -86,24 +93,40 @@ class Transactions:
     async def load_predictions(self, ids: Sequence[str]) -> dict[str, PredictionRow]:
         """Return id -> prediction, for those that exist, also of those that were answered a moment ago.
 
-        Those of this machine are copied now. In a store that is shared, one may be on its way from another machine: only
-        after a second it counts as one that does not exist.
+        Those of this machine are copied now. In a store that is shared, one may still be in the journal of another replica. So
+        those that are present are asked to copy their journals, and only then it counts as one that does not exist. Raises
+        Unavailable if a replica does not do so in time.
         """
         wanted, found = len({*ids}), await self._find_predictions(ids)
         if len(found) < wanted:
             await self.copy_journal()
             found = await self._find_predictions(ids)
-        for pause_s in OTHER_MACHINE_PAUSES_S if self.store.is_shared else ():
+        for pause_s in REPLICA_PAUSES_S if self.store.is_shared else ():
             if len(found) == wanted:
                 break
             await asyncio.sleep(pause_s)
             found = await self._find_predictions(ids)
-        return found
+        return found if len(found) == wanted or not self.store.is_shared else await self._ask_replicas(ids)
+
+    async def _ask_replicas(self, ids: Sequence[str]) -> dict[str, PredictionRow]:
+        """Return what is found once each replica has copied its journal, or all of it before. Raises Unavailable."""
+        asked_at, uncopied = await self.write(ask_for_journals), list[str]()
+        pauses, until = iter(ASKED_PAUSES_S), time.monotonic() + REPLICA_WAIT_S
+        while time.monotonic() < until:
+            await asyncio.sleep(next(pauses, ASKED_PAUSES_S[-1]))
+            uncopied = await self.read(partial(list_uncopied, since=asked_at))  # before the look for the predictions
+            found = await self._find_predictions(ids)
+            if not uncopied or len(found) == len({*ids}):
+                return found
+        raise Unavailable(
+            f"a prediction is not in the store, and may still be in the journal of the replica {', '.join(uncopied)}, which has not "
+            f"copied it within {REPLICA_WAIT_S:g} s; send the feedback again"
+        )
 
     async def with_predictions(self, ids: Sequence[str], attempt: Callable[[], Awaitable[T]]) -> T:
         """Call `attempt`, which needs these predictions; if some were missing, wait for them and call it again.
 
-        Raises NotFound if they do not come.
+        Raises NotFound if they do not exist, and Unavailable if a replica may still have them.
         """
         try:
             return await attempt()
@@ -162,3 +185,10 @@ class Transactions:
                 return await attempt(self.live.encoder_config)
             except EncoderMoved:
                 await self.live.refresh_encoder_config()
+
+
+def ask_for_journals(connection: Connection) -> float:
+    """Ask every replica to copy its journal; return the time, in seconds of the database's clock."""
+    at = read_clock(connection)
+    send_message(connection, "copy_journal", {"at": at})
+    return at

@@ -179,41 +179,33 @@ class ServiceSettings(BaseSettings):
         description="Most examples in the sums of one user, or of a caller without one, that stand; more get status 429 until "
         "some are retracted. Curators have no limit.",
     )
-    requests_per_minute: int = Field(
-        600, ge=1, description="Most requests of one visitor or user in a minute, for each process."
-    )
-    key_requests_per_minute: int = Field(
-        60_000, ge=1, description="Most requests with one key in a minute, for each process."
-    )
+    requests_per_minute: int = Field(600, ge=1, description="Most requests of one visitor or user in a minute.")
+    key_requests_per_minute: int = Field(60_000, ge=1, description="Most requests with one key in a minute.")
     address_requests_per_minute: int = Field(
-        6_000, ge=1, description="Most requests without a key from one address in a minute, for each process."
+        6_000, ge=1, description="Most requests without a key from one address in a minute."
     )
     instances_per_minute: int = Field(
         20_000,
         ge=1,
-        description="Most instances of one visitor or user in a minute, for each process: inputs to predict for, and items of feedback.",
+        description="Most instances of one visitor or user in a minute: inputs to predict for, and items of feedback.",
     )
-    key_instances_per_minute: int = Field(
-        10_000_000, ge=1, description="Most instances with one key in a minute, for each process."
-    )
+    key_instances_per_minute: int = Field(10_000_000, ge=1, description="Most instances with one key in a minute.")
     address_instances_per_minute: int = Field(
-        1_000_000, ge=1, description="Most instances without a key from one address in a minute, for each process."
+        1_000_000, ge=1, description="Most instances without a key from one address in a minute."
     )
     bytes_per_minute: int = Field(
         20_000_000,
         ge=1,
-        description="Most bytes of one visitor or user in a minute, for each process: of the bodies of their requests, decoded.",
+        description="Most bytes of one visitor or user in a minute: of the bodies of their requests, decoded.",
     )
-    key_bytes_per_minute: int = Field(
-        4_000_000_000, ge=1, description="Most bytes with one key in a minute, for each process."
-    )
+    key_bytes_per_minute: int = Field(4_000_000_000, ge=1, description="Most bytes with one key in a minute.")
     address_bytes_per_minute: int = Field(
-        400_000_000, ge=1, description="Most bytes without a key from one address in a minute, for each process."
+        400_000_000, ge=1, description="Most bytes without a key from one address in a minute."
     )
     sign_ins_per_minute: int = Field(
         10,
         ge=1,
-        description="Most attempts to sign in from one address in a minute, for each process. Raise it where many people share an address.",
+        description="Most attempts to sign in from one address in a minute. Raise it where many people share an address.",
     )
     store: str | None = Field(
         None, description="SQLAlchemy URL of the store. Default: a SQLite file in the state folder."

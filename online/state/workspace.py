@@ -22,6 +22,7 @@
 import json
 import os
 import secrets
+import shutil
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
@@ -47,7 +48,7 @@ from online.store import Store
 from online.store.database.meta import load_kind, save_kind
 from online.store.encoder_moves import check_encoder, encoder_of
 from online.store.events import head_of
-from online.store.journal_copy import JournalCopy, copy_all, remove_damaged
+from online.store.journal_copy import IsErased, JournalCopy, copy_all, is_kept_always, remove_damaged
 from online.stream.contract import Stream
 from online.stream.redis import RedisStream
 from online.stream.sql import SqlStream
@@ -55,6 +56,7 @@ from online.stream.verified import VerifiedStream
 
 POLL_S, MAX_POLL_S = 0.25, 10.0  # of each model
 MODELS_POLLED = 10  # at that rate
+DERIVED = ("reports", "replays", "exports", "jobs")  # folders
 
 
 class Workspace:
@@ -71,7 +73,7 @@ class Workspace:
             raise self._describe(error) from None
         self._admit_own_kinds()
         self.store = Store(settings.store_url)  # before the keys: it refuses what another version wrote
-        is_new = not (self.state / "keys.json").exists()
+        self.is_new = is_new = not (self.state / "keys.json").exists()
         try:
             self.shared_keys = SharedKeys(self.store, self.state, reveal(settings.secret))
             self.keys = self.shared_keys.keys
@@ -179,10 +181,20 @@ class Workspace:
         """Return once every prediction that was answered before is in the store. Raises Unavailable."""
         copy_all(self.store, self.journal_copy())
 
-    def empty_journal(self) -> None:
-        """Also delete every file that holds what was written to the journal before. Raises Unavailable."""
-        copy_all(self.store, self.journal_copy(), is_sealing=True)
+    def empty_journal(self, is_erased: IsErased = is_kept_always) -> None:
+        """Also delete every file that holds what was written to the journal before. Raises Unavailable.
+
+        is_erased: which predictions are not copied.
+        """
+        copy_all(self.store, JournalCopy(self.journal, self._encode, is_erased), is_sealing=True)
         remove_damaged(self.journal)
+
+    def discard_derived_files(self) -> list[str]:
+        """Delete all that can be made again or belongs to nobody else: reports, exports, uploads, and records of jobs."""
+        removed = [name for name in DERIVED if (self.state / name).exists()]
+        for name in removed:
+            shutil.rmtree(self.state / name, ignore_errors=True)
+        return removed
 
     def _encode(self, model: str, encoder: str, inputs: Sequence[str]) -> list[bytes]:
         """Return the features of texts by an encoder that replaced the one they were recorded with."""

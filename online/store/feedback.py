@@ -60,6 +60,7 @@ class FeedbackRow(SQLModel, table=True):
 
 
 FEEDBACK = table_of(FeedbackRow)
+MAX_OUTCOMES = 1_000  # whose newest ones are sent to those who follow the events of another replica
 given_by: ColumnElement[str] = func.coalesce(FEEDBACK.c.user, FEEDBACK.c.caller)  # who has the opinion
 Index("feedback_by_holder", FEEDBACK.c.model, given_by, FEEDBACK.c.about, FEEDBACK.c.created_at)
 
@@ -94,6 +95,17 @@ def load_feedback(connection: Connection, model: str, ids: Sequence[str]) -> dic
     """Return id -> feedback, for the ids that exist."""
     found = connection.execute(select(FEEDBACK).where(FEEDBACK.c.model == model, FEEDBACK.c.id.in_(ids)))
     return {row["id"]: FeedbackRow(**row) for row in found.mappings()}
+
+
+def load_feedback_between(connection: Connection, model: str, span: tuple[int, int]) -> dict[str, FeedbackRow]:
+    """Return id -> the newest feedback whose event or retraction is in (after, until], at most MAX_OUTCOMES."""
+    after, until = span
+    of_model, newest = FEEDBACK.c.model == model, max(after, until - MAX_OUTCOMES)
+    rows = dict[str, FeedbackRow]()
+    for offset in (FEEDBACK.c.offset, FEEDBACK.c.retracted_offset):
+        found = connection.execute(select(FEEDBACK).where(of_model, offset > newest, offset <= until))
+        rows |= {row["id"]: FeedbackRow(**row) for row in found.mappings()}
+    return rows
 
 
 def load_slot(connection: Connection, model: str, key: str) -> list[FeedbackRow]:

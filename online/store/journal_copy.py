@@ -49,7 +49,15 @@ CHUNK_BYTES = 1_000_000  # of a segment, read at once
 COPIED_AT_ONCE = 2_000_000  # bytes, in one transaction
 MAX_PARAMETERS = 1_000  # of one query
 ORPHANED_AFTER_S = 30 * 86_400  # the age of a segment whose position is of no use any more, wherever the segment was
+IsErased = Callable[
+    [str | None, str], bool
+]  # of a user and an instant: whether what was recorded then is to be forgotten
 Encode = Callable[[str, str, Sequence[str]], list[bytes]]
+
+
+def is_kept_always(user: str | None, at: str) -> bool:
+    """Leave out no prediction."""
+    return False
 
 
 @dataclass(slots=True)
@@ -73,12 +81,14 @@ class CopyCounts:
 class JournalCopy:
     """Copies the segments of one folder. Several threads may use it."""
 
-    def __init__(self, folder: Path, encode: Encode | None = None) -> None:
+    def __init__(self, folder: Path, encode: Encode | None = None, is_erased: IsErased = is_kept_always) -> None:
         """encode: (model, encoder, inputs as JSON) -> features, for predictions whose encoder was replaced meanwhile.
+
+        is_erased: which predictions are left out, because their user was erased while this replica was away.
 
         unreadable: segments, with the reason, when this was last tried.
         """
-        self.folder, self.encode = folder, encode
+        self.folder, self.encode, self.is_erased = folder, encode, is_erased
         self.unreadable: dict[str, str] = {}
         self._lock = threading.Lock()  # of what is kept from one copy to the next
         self._positions: dict[str, int] = {}  # committed; only to see without a query that there is nothing new
@@ -221,6 +231,7 @@ class JournalCopy:
         rows, turns, seen = list[dict[str, Any]](), list[dict[str, Any]](), set[str]()
         for frame in (read.frame for read in frames):
             new = find_new(connection, frame, seen) if is_checked or frame.is_repeated else frame.rows
+            new = [row for row in new if not self.is_erased(row.user, frame.created_at)]
             features = self._features(frame, new, names[frame.model])
             rows += (build_row(frame, row, encoded) for row, encoded in zip(new, features, strict=True))
             turns += build_turns(frame, new)

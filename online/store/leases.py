@@ -10,7 +10,7 @@ A transaction that takes or prolongs a lease locks nothing else, so that none wa
 
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Float, Row, insert, literal_column, select, text, update
+from sqlalchemy import Connection, Float, Row, delete, insert, literal_column, select, text, update
 from sqlmodel import Field, SQLModel
 
 from online.errors import LeaseLost
@@ -67,6 +67,11 @@ def prolong_lease(connection: Connection, model: str, token: LeaseToken, duratio
 def release_lease(connection: Connection, model: str, token: LeaseToken) -> None:
     """Let another replica take the lease at once. A token that is not the newest changes nothing."""
     save_lease(connection, model, token, 0.0)
+
+
+def end_lease(connection: Connection, model: str) -> None:
+    """Delete the lease on what nobody needs any more."""
+    connection.execute(delete(LEASES).where(LEASES.c.model == model))
 
 
 def save_lease(connection: Connection, model: str, token: LeaseToken, until: float) -> None:

@@ -20,6 +20,9 @@ from online.store.publications import PUBLICATIONS, SERVING
 
 ABSENT_AFTER_S = 5.0  # since it was last seen
 FORGOTTEN_AFTER_S = 7 * 86_400.0
+JOURNAL_COPIED_AT = (
+    "journal_copied_at"  # in a report: seconds of the database's clock until which all predictions are in the store
+)
 
 
 class ReplicaRow(SQLModel, table=True):
@@ -75,3 +78,12 @@ def list_replicas(connection: Connection) -> list[KnownReplica]:
     now = read_clock(connection)
     rows = connection.execute(select(REPLICAS).order_by(REPLICAS.c.id)).all()
     return [KnownReplica(row.id, row.url, max(0.0, now - row.seen_at), json.loads(row.report)) for row in rows]
+
+
+def list_uncopied(connection: Connection, since: float) -> list[str]:
+    """Return the replicas that are present and whose journals may still have predictions from before an instant.
+
+    since: seconds of the database's clock. A replica of a release that does not report its journal is left out.
+    """
+    reports = {each.id: each.report.get(JOURNAL_COPIED_AT) for each in list_replicas(connection) if each.is_present}
+    return [id for id, copied_at in reports.items() if copied_at is not None and copied_at <= since]

@@ -1191,7 +1191,7 @@ export interface paths {
         };
         /**
          * List Jobs
-         * @description The waiting, running and ended jobs of a model, newest first.
+         * @description The waiting, running and ended jobs of a model, newest first; those of every replica.
          */
         get: operations["list_jobs_v1_models__model__jobs_get"];
         put?: never;
@@ -1738,7 +1738,7 @@ export interface paths {
         };
         /**
          * List Replays
-         * @description The newest replays, newest first, and the limits of an upload.
+         * @description The newest replays of every replica, newest first, and the limits of an upload.
          */
         get: operations["list_replays_v1_replays_get"];
         put?: never;

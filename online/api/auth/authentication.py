@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from online.api.auth.callers import SAFE_METHODS, Callers, read_credentials
 from online.api.auth.locality import PROXY_HEADERS
 from online.api.auth.origins import VISITOR_TOKEN
+from online.api.replica_requests import FORWARDED
 from online.schemas.access.callers import Caller
 from online.serving.rates import RateLimits
 
@@ -73,5 +74,6 @@ class Authentication:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             caller = scope[CALLER] = await self.memory.find(scope)
-            self.rates.check(caller, requests=1)
+            if not scope.get(FORWARDED):  # else the replica that has sent it has counted it
+                self.rates.check(caller, requests=1)
         await self.app(scope, receive, send)

@@ -49,7 +49,7 @@ async def get_session(request: Request, caller: CallerDep) -> Response:
 async def sign_in(request: Request, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Sign in with a key: a cookie that no script can read stands for it, for 12 hours."""
     callers: Callers = request.app.state.callers
-    request.app.state.rates.check_sign_in(caller)
+    await request.app.state.rates.check_sign_in(caller)
     key = (await read_body_as(request, SignInRequest, runtime.settings)).key.strip()
     if not callers.knows(key):
         await callers.keys.read_again()

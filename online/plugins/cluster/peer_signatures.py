@@ -1,6 +1,7 @@
 """The signatures by which replicas trust each other: of requests, and of the manifests that answer them.
 
     request   "request", method, path, timestamp --key of the purpose "peers"--> Authorization: Replica <timestamp>.<signature>
+    forwarded the same, with the client of the request that is sent on --------> X-Online-Replica: Replica <timestamp>.<signature>
     manifest  "manifest", model/version, bytes   --the same key----------------> X-Manifest-Signature: <signature>
 
 All replicas have the same signing keys. A signature is valid for one path for five minutes. It lets its holder read that path and
@@ -45,6 +46,21 @@ def check_request(keys: SigningKeys, method: str, path: str, authorization: str,
             f"the timestamp {timestamp} of the replica is {abs(skew_s):.0f} s {relation} the clock of this one, and at most "
             f"{MAX_SKEW_S} s are allowed; synchronise the clocks of both machines"
         )
+
+
+def sign_forwarded(keys: SigningKeys, method: str, target: str, caller: str, at: float) -> str:
+    """Return the proof that a replica sends a request on. target: path and query. caller: address and scheme of its client."""
+    return sign_request(keys, method, describe_forwarded(target, caller), at)
+
+
+def check_forwarded(keys: SigningKeys, method: str, target: str, caller: str, signature: str, at: float) -> None:
+    """Raise Unauthorized unless another replica has sent this request on within the last five minutes."""
+    check_request(keys, method, describe_forwarded(target, caller), signature, at)
+
+
+def describe_forwarded(target: str, caller: str) -> str:
+    """Return what is signed as the path of a forwarded request; no path has a space, so that it is none."""
+    return f"forwarded {target} {caller}"
 
 
 def sign_manifest(keys: SigningKeys, model: str, version: int, manifest: bytes) -> str:

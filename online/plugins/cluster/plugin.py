@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from online.api.routes import Router
     from online.plugins.cluster.fetching import VersionFetcher
-    from online.plugins.cluster.forwarding import Forwarder
     from online.plugins.cluster.kept_versions import KeptVersions
+    from online.plugins.cluster.request_forwarding import RequestForwarding
     from online.plugins.cluster.settings import ClusterSettings
     from online.serving.model_runtime import ModelRuntime
     from online.serving.runtime import Runtime
@@ -37,11 +37,12 @@ class ClusterPlugin(Plugin):
 
         return (router,)
 
-    def api_part(self, app: "FastAPI") -> "Forwarder":
-        """Create what forwards requests for models of other replicas."""
-        from online.plugins.cluster.forwarding import Forwarder
+    def api_part(self, app: "FastAPI") -> "RequestForwarding":
+        """Create what sends requests to other replicas, and trust those that they send."""
+        from online.plugins.cluster.request_forwarding import ForwardedRequests, RequestForwarding
 
-        return Forwarder(app)
+        app.add_middleware(ForwardedRequests, keys=app.state.runtime.workspace.keys)
+        return RequestForwarding(app)
 
     def encoder_source(self, workspace: "Workspace") -> "FetchEncoder | None":
         """Return what fetches tuned encoders from other replicas, where the store may have any."""

@@ -6,6 +6,7 @@ from fastapi import Request, Response
 
 from online.api.bodies import read_body_as
 from online.api.dependencies import ModelDep, RuntimeDep
+from online.api.replica_requests import gather, or_elsewhere
 from online.api.responses import json_response
 from online.api.routes import Router
 from online.plugins.jobs.batch_queue import BatchQueue
@@ -30,20 +31,29 @@ async def start_job(request: Request, model: ModelDep, runtime: RuntimeDep) -> R
 
 
 @router.get("/v1/models/{model}/jobs", "operate", response_model=JobsAnswer)
-async def list_jobs(model: ModelDep, runtime: RuntimeDep) -> Response:
-    """The waiting, running and ended jobs of a model, newest first."""
+async def list_jobs(request: Request, model: ModelDep, runtime: RuntimeDep) -> Response:
+    """The waiting, running and ended jobs of a model, newest first; those of every replica."""
     jobs = await asyncio.to_thread(runtime.parts.find(BatchQueue).list_jobs, model.spec.name)
-    return json_response({"jobs": [each.model_dump() for each in jobs]})
+    found = [*(each.model_dump() for each in jobs), *await gather(request, "jobs")]
+    return json_response({"jobs": sorted(found, key=lambda each: str(each["created_at"]), reverse=True)})
 
 
 @router.get("/v1/models/{model}/jobs/{id}", "operate", response_model=JobStatus)
-async def get_job(model: ModelDep, id: str, runtime: RuntimeDep) -> Response:
+async def get_job(request: Request, model: ModelDep, id: str, runtime: RuntimeDep) -> Response:
     """The progress of a job, or its result."""
-    job = await asyncio.to_thread(runtime.parts.find(BatchQueue).load, model.spec.name, id)
-    return json_response(job.model_dump())
+
+    async def load() -> Response:
+        job = await asyncio.to_thread(runtime.parts.find(BatchQueue).load, model.spec.name, id)
+        return json_response(job.model_dump())
+
+    return await or_elsewhere(request, load())
 
 
 @router.post("/v1/models/{model}/jobs/{id}:cancel", "operate", response_model=JobStatus)
-async def cancel_job(model: ModelDep, id: str, runtime: RuntimeDep) -> Response:
+async def cancel_job(request: Request, model: ModelDep, id: str, runtime: RuntimeDep) -> Response:
     """Cancel a job and remove what it has written."""
-    return json_response((await runtime.parts.find(BatchQueue).cancel(model.spec.name, id)).model_dump())
+
+    async def cancel() -> Response:
+        return json_response((await runtime.parts.find(BatchQueue).cancel(model.spec.name, id)).model_dump())
+
+    return await or_elsewhere(request, cancel())

@@ -35,7 +35,9 @@ class ModelModeration(ModelPart):
 
     def _announce(self, holder: str, state: State, reason: str | None) -> None:
         self.metrics.caller_decisions.labels(self.name, state).inc()
-        self.feed.send(FeedEvent("caller", {"caller": holder, "state": state, "reason": reason}, owner=holder))
+        self.feed.send_everywhere(
+            FeedEvent("caller", {"caller": holder, "state": state, "reason": reason}, owner=holder)
+        )
 
     def _show_states(self, states: Mapping[str, int]) -> None:
         for state in STATES:

@@ -23,7 +23,7 @@ from online.api.bodies import read_body_as
 from online.api.dependencies import RuntimeDep
 from online.api.responses import Responses, answer_headers, create_feedback_urls, json_response, version_headers
 from online.api.routes import Router
-from online.errors import BadInput, NotFound, UnknownModel
+from online.errors import BadInput, NotFound
 from online.models import Answer, spec_of
 from online.models.encoders.follow_ups import add_previous
 from online.plugins.openai.messages import add_message
@@ -78,8 +78,7 @@ def find_ranker(runtime: RuntimeDep, name: str) -> ModelRuntime:
     if name not in rankers:
         found = runtime.models.get(name)
         reason = f"is a {found.spec.kind} and does not chat" if found else "does not exist"
-        text = f"the model {name!r} {reason}; these models chat: {', '.join(rankers) or 'none'}"
-        raise NotFound(text) if found else UnknownModel(text, name)
+        raise NotFound(f"the model {name!r} {reason}; these models chat: {', '.join(rankers) or 'none'}")
     return runtime.models[name]
 
 

@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect
 
 from online.api.bodies import announced_bytes, read_chunks
 from online.api.dependencies import RuntimeDep
+from online.api.replica_requests import gather, or_elsewhere
 from online.api.responses import json_response
 from online.api.routes import Router
 from online.errors import BadInput, NotFound
@@ -21,8 +22,7 @@ from online.plugins.reports.replay_jobs import make_file_name
 from online.plugins.reports.report_language import VARY, LanguageDep
 from online.plugins.reports.report_routes import NOT_READY, name_file, page_response, waiting_response
 from online.plugins.reports.schemas import ColumnsAnswer, DeletedReplay, ReplayRequest, ReplaysAnswer, ReplayStatus
-from online.plugins.reports.settings import ReportSettings
-from online.schemas.fields import Name
+from online.schemas.fields import Language, Name
 from online.store import now
 
 router = Router()
@@ -151,40 +151,53 @@ async def read_upload(request: Request) -> AsyncIterator[bytes]:
 
 
 @router.get("/v1/replays", "operate", response_model=ReplaysAnswer)
-async def list_replays(runtime: RuntimeDep, language: LanguageDep) -> Response:
-    """The newest replays, newest first, and the limits of an upload."""
-    replays = await asyncio.to_thread(runtime.parts.find(ReportMaking).replays.list_replays, language)
-    limits = {"kinds": list(KINDS), "max_bytes": runtime.settings.part(ReportSettings).max_log_bytes}
-    return json_response({"replays": [each.model_dump() for each in replays], **limits}, headers=VARY)
+async def list_replays(request: Request, runtime: RuntimeDep, language: LanguageDep) -> Response:
+    """The newest replays of every replica, newest first, and the limits of an upload."""
+    own = await asyncio.to_thread(runtime.parts.find(ReportMaking).replays.list_replays, language)
+    found = [*(each.model_dump() for each in own), *await gather(request, "replays")]
+    replays = sorted(found, key=lambda each: str(each["created_at"]), reverse=True)
+    limits = {"kinds": list(KINDS), "max_bytes": runtime.parts.find(ReportMaking).replays.limits.max_log_bytes}
+    return json_response({"replays": replays, **limits}, headers=VARY)
 
 
 @router.get("/v1/replays/{id}", "operate", response_model=ReplayStatus)
-async def get_replay(runtime: RuntimeDep, id: str, language: LanguageDep) -> Response:
+async def get_replay(request: Request, runtime: RuntimeDep, id: str, language: LanguageDep) -> Response:
     """The progress of a replay, or its result."""
-    replay = await asyncio.to_thread(runtime.parts.find(ReportMaking).replays.load, id, language)
-    waits = {"Retry-After": RETRY_AFTER_S} if replay.progress is not None else {}
-    return json_response(replay.model_dump(), headers={**waits, **VARY})
+
+    async def load() -> Response:
+        replay = await asyncio.to_thread(runtime.parts.find(ReportMaking).replays.load, id, language)
+        waits = {"Retry-After": RETRY_AFTER_S} if replay.progress is not None else {}
+        return json_response(replay.model_dump(), headers={**waits, **VARY})
+
+    return await or_elsewhere(request, load())
 
 
 @router.get("/v1/replays/{id}/report", "operate", response_class=HTMLResponse, responses=NOT_READY)
-async def show_replay_report(runtime: RuntimeDep, id: str, language: LanguageDep) -> Response:
+async def show_replay_report(request: Request, runtime: RuntimeDep, id: str, language: LanguageDep) -> Response:
     """The report of a replay; 202 and a page that waits until it is ready."""
-    replay = await asyncio.to_thread(runtime.parts.find(ReportMaking).replays.load, id)
+    return await or_elsewhere(request, show_own_report(runtime.parts.find(ReportMaking), id, language))
+
+
+async def show_own_report(making: ReportMaking, id: str, language: Language) -> Response:
+    """Answer with the report of a replay of this replica. Raises NotFound."""
+    replay = await asyncio.to_thread(making.replays.load, id)
     if replay.error is not None:
         raise NotFound(f"{replay.name} could not be replayed: {replay.error}")
     if replay.progress is not None:
         words = WORDS[language]
         return waiting_response(words("making.replay", name=replay.name), replay.progress, words)
     try:
-        return await page_response(
-            runtime.parts.find(ReportMaking).replays.page(id), language, name_file(f"replay of {replay.name}")
-        )
+        return await page_response(making.replays.page(id), language, name_file(f"replay of {replay.name}"))
     except FileNotFoundError:
         raise NotFound(f"{replay.name} was deleted during the request") from None
 
 
 @router.delete("/v1/replays/{id}", "operate", response_model=DeletedReplay)
-async def delete_replay(runtime: RuntimeDep, id: str) -> Response:
+async def delete_replay(request: Request, runtime: RuntimeDep, id: str) -> Response:
     """Stop a replay if it waits or runs, and delete it with its report."""
-    await runtime.parts.find(ReportMaking).replays.delete(id)
-    return json_response({"id": id})
+
+    async def delete() -> Response:
+        await runtime.parts.find(ReportMaking).replays.delete(id)
+        return json_response({"id": id})
+
+    return await or_elsewhere(request, delete())

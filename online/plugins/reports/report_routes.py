@@ -8,10 +8,11 @@ from contextlib import suppress
 from html import escape
 from pathlib import Path
 
-from fastapi import Response
+from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 
 from online.api.dependencies import ModelDep, RuntimeDep
+from online.api.replica_requests import at_owner
 from online.api.responses import json_response, live_headers
 from online.api.routes import Router
 from online.errors import NotFound
@@ -43,9 +44,15 @@ NOT_READY: dict[int | str, JSONObject] = {
 
 @router.get("/v1/models/{model}/report", "operate", response_class=HTMLResponse, responses=NOT_READY)
 async def show_report(
-    model: ModelDep, runtime: RuntimeDep, language: LanguageDep, until: int | None = None
+    request: Request, model: ModelDep, runtime: RuntimeDep, language: LanguageDep, until: int | None = None
 ) -> Response:
     """The newest report; 202 and a page that waits where it is out of date. until: the offset of an older report."""
+    elsewhere = await at_owner(request, model.spec.name)
+    return elsewhere or await show_own_report(model, runtime, language, until)
+
+
+async def show_own_report(model: ModelRuntime, runtime: Runtime, language: Language, until: int | None) -> Response:
+    """Answer with a report that this replica has made, or begin to make it."""
     name, reports = model.spec.name, runtime.parts.find(ReportMaking).reports
     page = await asyncio.to_thread(reports.page, name, until)
     head = await asyncio.to_thread(model.stream.head)
@@ -53,7 +60,7 @@ async def show_report(
         with suppress(FileNotFoundError):  # it was deleted in the meantime, for a newer one
             named = name_file(f"report on {name} up to event {page.stem}")
             return await page_response(page, language, {**named, **live_headers(model)})
-        return await show_report(model, runtime, language, until)
+        return await show_own_report(model, runtime, language, until)
     check_not_empty(name, head)
     runtime.disk.check_room()
     words = WORDS[language]
@@ -74,8 +81,10 @@ async def page_response(page: Path, language: Language, headers: dict[str, str])
 
 
 @router.post("/v1/models/{model}/report", "operate", status_code=202, response_model=ReportState)
-async def create_report(model: ModelDep, runtime: RuntimeDep, language: LanguageDep) -> Response:
+async def create_report(request: Request, model: ModelDep, runtime: RuntimeDep, language: LanguageDep) -> Response:
     """Create a new report, even if the newest one is up to date."""
+    if (elsewhere := await at_owner(request, model.spec.name)) is not None:
+        return elsewhere
     check_not_empty(model.spec.name, await asyncio.to_thread(model.stream.head))
     runtime.disk.check_room()
     runtime.parts.find(ReportMaking).reports.remake(model.spec.name)
@@ -83,15 +92,18 @@ async def create_report(model: ModelDep, runtime: RuntimeDep, language: Language
 
 
 @router.delete("/v1/models/{model}/report", "operate", response_model=CancelledReport)
-async def cancel_report(model: ModelDep, runtime: RuntimeDep) -> Response:
+async def cancel_report(request: Request, model: ModelDep, runtime: RuntimeDep) -> Response:
     """Stop a report that is being made. Finished reports stay."""
+    if (elsewhere := await at_owner(request, model.spec.name)) is not None:
+        return elsewhere
     return json_response({"cancelled": await runtime.parts.find(ReportMaking).reports.cancel(model.spec.name)})
 
 
 @router.get("/v1/models/{model}/report/state", "operate", response_model=ReportState)
-async def get_report_state(model: ModelDep, runtime: RuntimeDep, language: LanguageDep) -> Response:
+async def get_report_state(request: Request, model: ModelDep, runtime: RuntimeDep, language: LanguageDep) -> Response:
     """The offset of the newest report, and the progress of the next one. It creates none."""
-    return await describe_state(model, runtime, language, 200)
+    elsewhere = await at_owner(request, model.spec.name)
+    return elsewhere or await describe_state(model, runtime, language, 200)
 
 
 async def describe_state(model: ModelRuntime, runtime: Runtime, language: Language, status: int) -> Response:

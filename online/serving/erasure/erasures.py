@@ -1,6 +1,7 @@
 """Erasures beside the service: begun by a request, continued in the background until nothing is left to do.
 
     DELETE --begin--> the store --run--> one step of each unfinished erasure, until all of them wait or have ended
+                                         and the part of this replica in those that other replicas carry out
 
 They are continued by the first worker, also those that a killed service left.
 """
@@ -14,13 +15,18 @@ from contextlib import suppress
 
 from online.errors import OnlineError
 from online.schemas.feedback import ErasureStarted, ErasureStatus
+from online.schemas.json_values import JSONObject
+from online.serving.erasure.participation import ErasureParticipation
 from online.serving.erasure.progress import last_offset
 from online.serving.erasure.work import ErasureWork
+from online.serving.replica_follower import ReplicaFollower
 from online.store.erasure.jobs import ErasureModelRow, ErasureRow
+from online.store.erasure.replicas import MESSAGE
 from online.telemetry import OutageLog, log_event
 
 log = logging.getLogger("online.erasure")
 
+SHARED_POLL_S = 1.0  # until this replica looks for erasures that others have begun, where it has not heard of one
 POLL_S = 0.25  # until an erasure that waits for the learner, a reader or a job is tried again
 ID_BYTES = 16
 
@@ -31,6 +37,7 @@ class Erasures:
     def __init__(self, work: ErasureWork, wake_learners: Callable[[], None]) -> None:
         """wake_learners: called on the event loop after the log may have changed."""
         self.work, self.wake_learners = work, wake_learners
+        self.participation = ErasureParticipation(work)
         self._due = asyncio.Event()
         self._beginning: set[str] = set()  # erasures whose first step a request does now
         self._outage = OutageLog(log, "erasure interrupted")
@@ -66,14 +73,29 @@ class Erasures:
                 self.wake_learners()
                 continue
             with suppress(TimeoutError):
-                async with asyncio.timeout(POLL_S if unfinished else None):
+                async with asyncio.timeout(POLL_S if unfinished else self._idle_s):
                     await self._due.wait()
+
+    @property
+    def _idle_s(self) -> float | None:
+        return SHARED_POLL_S if self.work.store.is_shared else None
+
+    def listen(self, follower: ReplicaFollower) -> None:
+        """Look for a part of this replica as soon as a follower hears of an erasure."""
+        loop = asyncio.get_running_loop()
+
+        def look(content: JSONObject) -> None:
+            loop.call_soon_threadsafe(self._due.set)
+
+        follower.handlers[MESSAGE] = look
 
     async def _advance_all(self) -> tuple[bool, bool]:
         """Return whether an erasure is unfinished, and whether one has moved on."""
         try:
             ids = [id for id in await asyncio.to_thread(self.work.list_unfinished) if id not in self._beginning]
             moved = [await asyncio.to_thread(self._advance, id) for id in ids]
+            if self.work.store.is_shared:
+                moved.append(await asyncio.to_thread(self.participation.advance))
         except (OnlineError, OSError) as error:  # the store or the disk does not answer: try again
             self._outage.record_failure(error)
             return True, False

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from online.installed import ContributedParts
 from online.schemas.json_values import JSON, JSONObject
+from online.serving.erasure.replicas import OtherReplicas
 from online.settings import ModelSettings
 from online.snapshots import Snapshots
 from online.state.workspace import Workspace
@@ -42,12 +43,13 @@ class ErasableModel:
 class ErasureContext:
     """The context that the steps of all erasures share.
 
-    parts: of the running service; none where it is stopped. waiting_since, copies_before: by erasure and model, when the wait for the learner
+    parts: of the running service; none where it is stopped. others: the other replicas of the service. waiting_since, copies_before: by erasure and model, when the wait for the learner
     began, and the rebuilds of the copy before this erasure asked for one. A process that is killed forgets both.
     """
 
     workspace: Workspace
     parts: ContributedParts
+    others: OtherReplicas
     waiting_since: dict[tuple[str, str], float] = field(default_factory=dict)
     copies_before: dict[tuple[str, str], int] = field(default_factory=dict)
 

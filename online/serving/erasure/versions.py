@@ -22,6 +22,7 @@ from online.snapshots.manifest import Manifest
 from online.snapshots.set_aside import find_foreign
 from online.state.version_control import VersionControl
 from online.store.erasure import log, relearnings
+from online.store.erasure.replicas import FILES
 from online.store.events import head_of, load_digests
 
 UNLEARN_WAIT_S = 60.0  # for the learner to take the retractions; later they are void, and `relearn` covers them too
@@ -29,6 +30,12 @@ UNLEARN_WAIT_S = 60.0  # for the learner to take the retractions; later they are
 
 def wait_until_unlearned(erasure: ModelErasure) -> bool:
     """Wait for a durable version without the user; return whether there is one."""
+    others = erasure.context.others
+    if others.list_behind(erasure.row.id, FILES):
+        return False
+    if others.were_late(erasure.key):  # what they had in their journals is in the store since then
+        erasure.save("retract")
+        return True
     last, began = erasure.last_retraction, erasure.context.waiting_since
     durable = find_durable(erasure, last) if last else None
     waited_s = time.monotonic() - began.setdefault(erasure.key, time.monotonic())

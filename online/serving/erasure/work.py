@@ -10,7 +10,7 @@
     relearn    the learner learns the log again beside its work, and publishes what a run without the user gives
     snapshots  every older snapshot is deleted, with its labels, and what plugins made of it
     set_aside  every snapshot that was learned from another log is deleted
-    files      files of plugins that name the user
+    files      files of plugins that name the user; then every other replica that is present has done its part (participation.py)
     database   the name is forgotten, the files of the database are cleaned, the statement is signed
 
 A model whose log has no event of the user goes from `void` to `set_aside`. Everything is done in pieces of a few
@@ -19,6 +19,7 @@ milliseconds beside the service. `advance` returns whether anything was done.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from sqlalchemy import Connection
 
@@ -27,6 +28,7 @@ from online.installed import ContributedParts, collect
 from online.schemas.json_values import JSONObject
 from online.serving.erasure.files import FileInUse, NameSearch
 from online.serving.erasure.progress import DONE, ErasableModel, ErasureContext, ModelErasure
+from online.serving.erasure.replicas import OtherReplicas
 from online.serving.erasure.retraction import retract
 from online.serving.erasure.statement import FORMAT, describe_model, digest_user, sign_statement
 from online.serving.erasure.versions import relearn, remove_set_aside, remove_snapshots, wait_until_unlearned
@@ -58,7 +60,8 @@ class ErasureWork:
         parts: ContributedParts,
     ) -> None:
         self.workspace, self.store, self.models = workspace, workspace.store, models
-        self.context = ErasureContext(workspace, parts)
+        self.others = OtherReplicas(workspace)
+        self.context = ErasureContext(workspace, parts, self.others)
 
     def begin(self, id: str, user: str, models: Sequence[str], on_retracted: Callable[[], None] = lambda: None) -> None:
         """Record an erasure, and do the first step of each model: the caller learns their counts at once.
@@ -69,14 +72,15 @@ class ErasureWork:
         row = ErasureRow(
             id=id, user=user, user_digest=digest_user(self.workspace.keys, user), step="models", created_at=now()
         )
-        self._commit(lambda connection: jobs.add_erasure(connection, row, models, "retract"))
+        self._commit(partial(self._add, row=row, models=models))
+        self.others.wait_for_journals(id)
         for model in self.store.read(lambda connection: jobs.load_models(connection, id)):
             self._advance_model(row, model, on_retracted)
 
     def advance(self, id: str) -> bool:
         """Do what can be done now of one erasure; return whether anything was."""
         row, models = self.load(id)
-        if row.ended_at is not None:
+        if row.ended_at is not None or not self.others.claim(id):
             return False
         if row.step == "models":
             moved = [self._advance_model(row, model) for model in models]
@@ -119,13 +123,23 @@ class ErasureWork:
     # the steps of the whole
 
     def _remove_files(self, row: ErasureRow) -> bool:
+        if "files" in json.loads(row.findings):
+            return self._await_replicas(row)
         user = NameSearch(row.user or "")
         try:
             of_plugins = collect("forget_in_files", self.workspace, user, self.context.parts)
         except FileInUse:
             return False
         found = {name: value for each in of_plugins for name, value in each.items()}
-        self._commit(lambda connection: jobs.save_findings(connection, row.id, "database", {"files": found}))
+        self._commit(lambda connection: jobs.save_findings(connection, row.id, "files", {"files": found}))
+        return True
+
+    def _await_replicas(self, row: ErasureRow) -> bool:
+        """Go on once every replica that is present has done its part; those that are absent are named in the statement."""
+        if self.others.list_behind(row.id, DONE):
+            return False
+        parts = self.others.describe(row.id)
+        self._commit(lambda connection: jobs.save_findings(connection, row.id, "database", parts))
         self._commit(lambda connection: jobs.forget_name(connection, row.id, "database"))
         return True
 
@@ -136,8 +150,12 @@ class ErasureWork:
         if cleaned is None:
             return False
         statement = json.dumps(self._sign(row, cleaned))
-        self._commit(lambda connection: jobs.end_erasure(connection, row.id, DONE, statement))
+        self._commit(partial(self._end, id=row.id, statement=statement))
         return True
+
+    def _end(self, connection: Connection, id: str, statement: str) -> None:
+        jobs.end_erasure(connection, id, DONE, statement)
+        self.others.end(connection, id)
 
     def _sign(self, row: ErasureRow, cleaned: Mapping[str, object]) -> JSONObject:
         statement = {
@@ -147,10 +165,15 @@ class ErasureWork:
             "requested_at": row.created_at,
             "ended_at": now(),
             "models": {model.model: describe_model(model) for model in self.load(row.id)[1]},
-            "files": json.loads(row.findings).get("files", {}),
+            "files": {},
             "database": cleaned,
+            **json.loads(row.findings),
         }
         return sign_statement(self.workspace.keys, statement)
+
+    def _add(self, connection: Connection, row: ErasureRow, models: Sequence[str]) -> None:
+        jobs.add_erasure(connection, row, models, "retract")
+        self.others.ask(connection, row.id)
 
     def _commit(self, work: Callable[[Connection], None]) -> None:
         self.store.submit(work).result()

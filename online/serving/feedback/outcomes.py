@@ -8,6 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from online.errors import Unavailable
 from online.serving.event_feed import EventFeed, FeedEvent
@@ -15,7 +16,7 @@ from online.serving.feedback.feedback import Feedback, describe_outcome
 from online.serving.processes.store_messages import MarkLearned
 from online.serving.versions import ServedVersion
 from online.store import now
-from online.store.feedback import load_feedback
+from online.store.feedback import load_feedback, load_feedback_between
 from online.telemetry import Metrics, log_event
 
 log = logging.getLogger("online.serving")
@@ -47,6 +48,7 @@ class OutcomeMarker:
         self._spans: list[tuple[int, int, int, str]] = []  # (after, until, version, when), not written yet
         self._marked_until = 0
         self._learned_ids: list[str] = []  # feedback whose outcome is not sent yet
+        self._shared_spans: list[tuple[int, int]] = []  # (after, until], in which other replicas may have got feedback
         self._is_due = asyncio.Event()
         self._writing = asyncio.Lock()
         feedback.on_overtaken = self.record_overtaken
@@ -58,6 +60,8 @@ class OutcomeMarker:
         kind = "rolled_back" if served.version < before.version else "published"
         data = {"version": str(served.version), "learned_until": served.learned_until}
         self.feed.notify(kind, **data, **({"freshness_ms": freshness_ms} if kind == "published" else {}))
+        if self.transactions.store.is_shared and self.feed.has_subscribers:
+            self._shared_spans.append((before.learned_until, served.learned_until))
         if served.learned_until < self._marked_until:  # rolled back, or the log went back in time
             self._marked_until = 0
         if served.learned_until > self._marked_until and self.is_primary:
@@ -118,10 +122,13 @@ class OutcomeMarker:
     async def _send(self) -> None:
         """Send the outcome of each feedback to the subscribers of the event feed."""
         ids, self._learned_ids = self._learned_ids, []
-        if not (ids and self.feed.has_subscribers):
+        spans, self._shared_spans = self._shared_spans, []
+        if not ((ids or spans) and self.feed.has_subscribers):
             return
         try:
             rows = await self.transactions.read(lambda connection: load_feedback(connection, self.name, ids))
+            for span in spans:
+                rows |= await self.transactions.read(partial(load_feedback_between, model=self.name, span=span))
         except Unavailable as error:
             log_event(log, "outcomes not sent", logging.WARNING, model=self.name, reason=str(error))
             return

@@ -130,6 +130,7 @@ class Repertoire:
             features = dict(zip(texts, await encode(config.encoder, texts), strict=True))
 
             def record(connection: Connection) -> list[ReplyRow]:
+                lock_log(connection, self.name)  # first: what the changes depend on stays as it is read
                 self.transactions.hold_encoder(connection)
                 self.transactions.check_encoder(connection, [config.encoder_name])
                 planned = changes(connection)

@@ -11,10 +11,9 @@ from online.errors import Unavailable
 from online.store.database.sqlite_checkpoints import FULL
 
 BUSY_TIMEOUT_S = 10  # SQLite waits this long for another process's commit
-KEPT, MORE = (
-    2,
-    6,
-)  # connections of an engine: a replica has three processes with two engines each, and Postgres takes 100 in all
+LOCK_CONFLICTS = ("55P03", "40P01")  # lock_not_available, deadlock_detected
+# connections of an engine: a replica has three processes with two engines each, and Postgres takes 100 in all
+KEPT, MORE = 2, 6
 POOL_WAIT_S = 30  # for one of them
 CONNECT_S, STATEMENT_S = 5, 10  # Postgres counts as unavailable after these
 
@@ -84,6 +83,11 @@ def first_line(error: BaseException) -> str:
     """Return the first line of what the database driver says."""
     cause = getattr(error, "orig", None) or error
     return str(cause).splitlines()[0] if str(cause) else type(cause).__name__
+
+
+def is_lock_conflict(error: DBAPIError) -> bool:
+    """Return whether Postgres has ended a wait for a lock: it took longer than `lock_timeout`, or both sides waited for each other."""
+    return getattr(error.orig, "sqlstate", None) in LOCK_CONFLICTS
 
 
 def unavailable(error: DBAPIError) -> Unavailable:

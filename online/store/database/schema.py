@@ -32,8 +32,8 @@ from online.store.database.meta import META
 from online.store.database.tables import CORE, MIGRATIONS, TableGroup
 from online.store.drift_alarms import DRIFT_ALARMS
 from online.store.encoder_moves import ENCODERS
-from online.store.erasure.jobs import ERASURE_ITEMS, ERASURE_MODELS, ERASURES
 from online.store.erasure.relearnings import RELEARNINGS
+from online.store.erasure.replicas import ERASURE_TABLES
 from online.store.events import EVENTS
 from online.store.feedback import FEEDBACK
 from online.store.log_rows import TALLIES
@@ -67,9 +67,7 @@ CORE_TABLES = [
     API_KEYS,
     QUOTAS,
     HELD,
-    ERASURES,
-    ERASURE_MODELS,
-    ERASURE_ITEMS,
+    *ERASURE_TABLES,
     RELEARNINGS,
     AUDIT,
     *REPLICA_TABLES,

@@ -6,6 +6,10 @@ All work that waits when the writer is free goes into one transaction (group com
 fsynced before their futures resolve (SQLite: synchronous=FULL); groups of predictions alone are committed to the WAL.
 Each piece of work has a savepoint: one that fails leaves no trace and does not disturb the others.
 
+On Postgres, what one piece of a group has locked is locked until the whole group is committed. So a further piece that waits for a
+lock of another replica does not wait for long: it is undone, and runs again in a transaction of its own. Otherwise two replicas
+would wait for each other.
+
 Background work, a piece of something long, has a transaction of its own and lets others go first. So a request waits for
 one piece at most.
 """
@@ -30,6 +34,7 @@ from online.io.private import create_private, make_private
 from online.store.database.engine import (
     create_engine_for,
     first_line,
+    is_lock_conflict,
     is_sqlite,
     snapshot_isolation,
     unavailable,
@@ -45,8 +50,14 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 MAX_GROUP = 512  # pieces of work in one transaction
+LOCK_WAIT_MS = 100  # of a further piece of work in a transaction on Postgres
+MAX_REPEATS = 5  # of work by itself that waited for another replica while that one waited for it
 MAX_PASSED = 4  # transactions that go before a piece of background work
 WAL_ROOM_BYTES = 6_000_000  # a little more than the WAL of SQLite grows to before it starts over
+
+
+class LockWaitEnded(Exception):
+    """Work in a group would have waited for longer for a lock, or has waited for a replica that waited for it."""
 
 
 @dataclass(slots=True)
@@ -193,17 +204,28 @@ class Store:
             (background if work.is_background else group).append(work)
         return group, False
 
-    def _commit(self, group: list[StoreWork]) -> None:
+    def _commit(self, group: list[StoreWork], repeats: int = 0) -> None:
         if not group:
             return
         engine = self.durable_writer if any(work.durable for work in group) else self.writer
         outcomes: list[tuple[StoreWork, object, BaseException | None]] = []
+        postponed = list[StoreWork]()
         try:
             with engine.begin() as connection:
-                outcomes = [(work, *self._attempt(connection, work, alone=len(group) == 1)) for work in group]
+                for place, work in enumerate(group):
+                    if place == 1 and self.is_shared:
+                        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_WAIT_MS}")
+                    result, failure_or_none = self._attempt(connection, work, alone=len(group) == 1)
+                    if isinstance(failure_or_none, LockWaitEnded):
+                        postponed.append(work)
+                    else:
+                        outcomes.append((work, result, failure_or_none))
         except Exception as error:  # the transaction failed as a whole: none of the work is in the store
+            if isinstance(error, DBAPIError) and is_lock_conflict(error) and repeats < MAX_REPEATS:
+                self._commit(group, repeats + 1)
+                return
             failure = error if not isinstance(error, DBAPIError) else unavailable(error)
-            outcomes = [(work, None, failure) for work in group]
+            outcomes, postponed = [(work, None, failure) for work in group], []
         else:
             self._follow_commit()
         for work, result, failure_or_none in outcomes:
@@ -211,6 +233,8 @@ class Store:
                 work.done.set_exception(failure_or_none)
             else:
                 work.done.set_result(result)
+        for work in postponed:
+            self._commit([work])
 
     def _follow_commit(self) -> None:
         """Do what follows a commit. It is in the store, so that no failure may be reported as its own."""
@@ -229,7 +253,7 @@ class Store:
             with connection.begin_nested():
                 return work.run(connection), None
         except DBAPIError as error:
-            return None, unavailable(error)
+            return None, LockWaitEnded() if is_lock_conflict(error) else unavailable(error)
         except Exception as error:  # raised to the caller that submitted the work
             return None, error
 

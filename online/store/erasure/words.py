@@ -6,7 +6,7 @@ conversations --> deleted
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Select, case, delete, func, select, update
@@ -31,6 +31,22 @@ def list_predictions(connection: Connection, model: str, user: str, after: str, 
     """Return the ids of predictions that a user asked for, after an id, in order. It reads all predictions."""
     of_user = (PREDICTIONS.c.model == model, PREDICTIONS.c.user == user, PREDICTIONS.c.id > after)
     return list(connection.scalars(select(PREDICTIONS.c.id).where(*of_user).order_by(PREDICTIONS.c.id).limit(count)))
+
+
+def list_predictions_of_digests(
+    connection: Connection, until: str, is_erased: Callable[[str, str], bool]
+) -> dict[str, list[str]]:
+    """Return model -> the ids of predictions until an instant that users asked for who are erased. It reads all predictions.
+
+    is_erased: of a user and an instant.
+    """
+    columns = (PREDICTIONS.c.model, PREDICTIONS.c.id, PREDICTIONS.c.user, PREDICTIONS.c.created_at)
+    asked = select(*columns).where(PREDICTIONS.c.user.is_not(None), PREDICTIONS.c.created_at <= until)
+    found = dict[str, list[str]]()
+    for model, id, user, created_at in connection.execute(asked):
+        if is_erased(user, created_at):
+            found.setdefault(model, []).append(id)
+    return found
 
 
 def list_feedback_about(connection: Connection, model: str, predictions: Sequence[str]) -> list[tuple[str, str | None]]:

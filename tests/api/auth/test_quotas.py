@@ -14,8 +14,9 @@ from fastapi.testclient import TestClient
 from online.api.bodies import decode_large_rows, decode_rows
 from online.errors import QuotaExceeded
 from online.schemas.access.callers import Caller
-from online.serving.rates import LARGE_BYTES, PACE_BYTES_PER_S, WINDOW_S, RateLimits
+from online.serving.rates import LARGE_BYTES, PACE_BYTES_PER_S, RateLimits
 from online.settings import Settings
+from online.stream.shared_counts import WINDOW_S
 from tests.api.auth.access import ADMIN_KEY, CHAT, bearer, browse, build, new_key
 
 ROWS = [[1, 2]] * 3

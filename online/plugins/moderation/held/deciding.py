@@ -81,4 +81,4 @@ def note_rejected(feedback: Feedback, rows: Sequence[HeldFeedbackRow]) -> None:
     """Send each item's caller that it is not learned. The decision is in the store, and in the row."""
     for row in rows:
         data = held_outcome(row).model_dump(exclude_none=True)
-        feedback.feed.send(FeedEvent("rejected", data, row.user if row.user is not None else row.caller))
+        feedback.feed.send_everywhere(FeedEvent("rejected", data, row.user if row.user is not None else row.caller))

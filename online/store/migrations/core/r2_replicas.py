@@ -1,4 +1,6 @@
-"""What replicas agree on, who they are, which of them learns, and the bases that they share; and an index of the control events of a log.
+"""The tables of replicas: what they agree on, who they are, which of them learns, their bases, and their parts in erasures.
+
+An index of the control events of a log.
 
 Revision ID: 2
 """
@@ -44,4 +46,10 @@ def upgrade() -> None:
     )
     op.create_table("base", *keys(TEXT, "model", "recipe"), *columns(TEXT, "created_at", "manifest", "seal"))
     op.create_table("base_chunk", *keys(TEXT, "model", "sha256"), *keys(INTEGER, "number"), *columns(BYTES, "data"))
+    op.create_table(
+        "erasure_replica",
+        *keys(TEXT, "erasure", "replica"),
+        *columns(TEXT, "step", "findings"),
+        *columns(FLOAT, "at"),
+    )
     op.create_index("event_of_control", "event", ["model", "offset"], **where("kind = 'control'"))
