@@ -216,7 +216,7 @@ class Publisher:
         manifest = self._describe(training, metrics, durable, version=0)
         claimed = agreement.claim(manifest)
         published = claimed.accepted
-        if published is None or not agreement.is_same(published, manifest.state_sha256):
+        if published is None or not agreement.is_same(published, manifest.state_sha256, manifest.determinism_domain):
             return None
         return agreement.write(claimed, state, manifest, waits=durable and self._waits(replaces))
 

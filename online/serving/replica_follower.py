@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from online.schemas.json_values import JSON
 from online.serving.model_runtime import ModelRuntime
 from online.snapshots import Snapshots
 from online.snapshots.agreed import mirror, read_revision
+from online.snapshots.divergence import read_divergence
 from online.store import Store
 from online.store.events import CHANNEL
 from online.store.publications import load_revisions, load_serving
@@ -47,9 +49,13 @@ class ReplicaFollower:
         replica: str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """replica: the name of this one. url: where others reach it, which a plugin sets."""
+        """replica: the name of this one. url: where others reach it, which a plugin sets.
+
+        describe_service: returns what is reported beside the models. clock_difference_s: of this machine to the database.
+        """
         self.store, self.models, self.replica, self.clock = store, models, replica, clock
-        self.url = ""
+        self.url, self.clock_difference_s = "", 0.0
+        self.describe_service: Callable[[], Mapping[str, JSON]] = dict
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="replica-follower", daemon=True)
         self._outage = OutageLog(log, "nothing is heard of other replicas")
@@ -93,8 +99,7 @@ class ReplicaFollower:
         """Bring each folder to what the store says. named: models of which something was heard. Raises Unavailable."""
         if self.clock() - self._reported_at >= REPORT_EVERY_S:
             self._reported_at = self.clock()
-            report = partial(report_replica, id=self.replica, url=self.url, report=self.describe())
-            self.store.submit(report).result()
+            self._report()
         elif not named and not self._missing_since:
             return
         revisions = self.store.read(load_revisions)
@@ -102,10 +107,20 @@ class ReplicaFollower:
             self._follow(name, revisions[name])
         self._outage.record_success()
 
+    def _report(self) -> None:
+        """Say that this replica is here, and note by how much its clock differs from that of the database."""
+        report, before = partial(report_replica, id=self.replica, url=self.url, report=self.describe()), time.time()
+        seen_at = self.store.submit(report).result()
+        self.clock_difference_s = (before + time.time()) / 2 - seen_at
+
     def describe(self) -> dict[str, JSON]:
-        """Return what this replica says of itself: the version of each model, and what it has learned."""
-        served = {name: model.live.current for name, model in self.models.items()}
-        return {"models": {name: [each.version, each.learned_until] for name, each in served.items()}}
+        """Return what this replica says of itself: what its process is like, and the version of each model."""
+        described = {name: describe_model(model) for name, model in self.models.items()}
+        return {
+            **self.describe_service(),
+            "clock_difference_s": round(self.clock_difference_s, 3),
+            "models": described,
+        }
 
     def _follow(self, name: str, revision: int) -> None:
         snapshots = self.models[name].snapshots
@@ -145,6 +160,20 @@ class ReplicaFollower:
             log_event(log, "the store went back in time", logging.ERROR, model=name)
             snapshots.forget_agreement()
             self._stale.pop(name)
+
+
+def describe_model(model: ModelRuntime) -> dict[str, JSON]:
+    """Return what a replica reports of one model: the version that answers, and whether its learner has diverged."""
+    served = model.live.current
+    manifest = None if served.loaded is None else served.loaded.manifest
+    diverged = read_divergence(model.snapshots.folder.path)
+    return {
+        "version": served.version,
+        "learned_until": served.learned_until,
+        "state_sha256": "" if manifest is None else manifest.state_sha256,
+        "determinism_domain": "" if manifest is None else manifest.determinism_domain,
+        "diverged": None if diverged is None else asdict(diverged),
+    }
 
 
 def listen(connection: Connection) -> Iterator[set[str]]:

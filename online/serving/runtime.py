@@ -9,11 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO
 
+from online import __version__
 from online.errors import NotFound, OnlineError, Unavailable
 from online.installed import ContributedParts
 from online.models.devices.observer import DeviceObserver
+from online.schemas.json_values import JSON
 from online.schemas.models import LearnerState
-from online.serving.disk_space import DiskSpace
+from online.serving.disk_space import DiskSpace, measure_space
 from online.serving.erasure.erasures import Erasures
 from online.serving.feedback.feedback_slots import FeedbackSlots
 from online.serving.model_runtime import ModelRuntime
@@ -26,6 +28,7 @@ from online.serving.readiness import ModelReadiness
 from online.serving.replica_follower import ReplicaFollower
 from online.serving.retention import RetentionJob
 from online.settings import Settings
+from online.state.shared_keys import compute_revision
 from online.state.signing_keys import REFRESH_S
 from online.state.workspace import Workspace
 from online.store.journal_copy import copy_all
@@ -76,6 +79,15 @@ class Runtime:
         """Return the state of the learner's process."""
         return self.supervisor.state if self.supervisor is not None else LearnerState(state="external")
 
+    def describe(self) -> dict[str, JSON]:
+        """Return what this service tells the replicas beside it, other than what its models answer from."""
+        return {
+            "release": __version__,
+            "learner": self.learner().state,
+            "free_disk_bytes": measure_space(self.workspace.state).free_bytes,
+            "signing_keys": compute_revision(self.workspace.keys.table),
+        }
+
     async def readiness(self) -> dict[str, ModelReadiness]:
         """Return for each model whether it can answer and record its answers."""
         names = list(self.models)
@@ -112,6 +124,7 @@ class Runtime:
             await asyncio.to_thread(self._catch_up)
         if self.is_first and self.workspace.store.is_shared:
             self.follower = ReplicaFollower(self.workspace.store, self.models, self.workspace.replica)
+            self.follower.describe_service = self.describe
         for model in self.models.values():
             await model.live.refresh()
             await model.readiness.look_for_base()

@@ -1,4 +1,4 @@
-"""Cluster: replicas of one service that share a store, and copy each other's versions."""
+"""Cluster: replicas of one service that share a store, copy each other's versions, and are looked after together."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from online.plugin import Plugin
 
 if TYPE_CHECKING:
+    from typer import Typer
+
     from online.api.routes import Router
     from online.plugins.cluster.fetching import VersionFetcher
     from online.plugins.cluster.kept_versions import KeptVersions
@@ -27,9 +29,15 @@ class ClusterPlugin(Plugin):
 
     def routers(self) -> "Iterable[Router]":
         """Return this plugin's routes."""
-        from online.plugins.cluster.routes import router
+        from online.plugins.cluster import routes, status_route
 
-        return (router,)
+        return routes.router, status_route.router
+
+    def commands(self, app: "Typer") -> None:
+        """Add this plugin's commands."""
+        from online.plugins.cluster.status_command import status
+
+        app.command()(status)
 
     def service_part(self, runtime: "Runtime") -> "VersionFetcher | None":
         """Create what brings versions from other replicas, in the process that follows them."""
