@@ -35,9 +35,11 @@ class ClusterPlugin(Plugin):
 
     def commands(self, app: "Typer") -> None:
         """Add this plugin's commands."""
+        from online.plugins.cluster.doctor.command import doctor
         from online.plugins.cluster.status_command import status
 
         app.command()(status)
+        app.command()(doctor)
 
     def service_part(self, runtime: "Runtime") -> "VersionFetcher | None":
         """Create what brings versions from other replicas, in the process that follows them."""

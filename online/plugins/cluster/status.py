@@ -6,6 +6,7 @@ a store on SQLite: what answers is in the folder of the snapshots
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from functools import partial
 
 from sqlalchemy import Connection
@@ -20,14 +21,18 @@ from online.plugins.cluster.schemas import (
     Role,
 )
 from online.schemas.json_values import JSON, JSONObject
+from online.settings import Settings
 from online.snapshots import Snapshots
+from online.snapshots.manifest import Manifest
+from online.state.workspace import snapshots_in
 from online.store import Store
 from online.store.database.engine import without_password
+from online.store.database.inspection import check_current
 from online.store.events import head_of
 from online.store.publications import StoredPublications, load_revisions, load_serving
 from online.store.replicas import KnownReplica, find_holder, list_replicas
 
-FindSnapshots = Callable[[str], Snapshots]
+FindSnapshots = Callable[[str], Snapshots | None]  # None: nothing was published
 
 
 def read_status(store: Store, names: Iterable[str], find_snapshots: FindSnapshots) -> ClusterAnswer:
@@ -72,13 +77,21 @@ def read_model(connection: Connection, model: str) -> ClusterModel:
     )
 
 
-def describe_folder(model: str, head: int, snapshots: Snapshots) -> ClusterModel:
+def read_settings(settings: Settings) -> ClusterAnswer:
+    """Return the state of the cluster that settings name, without a change of anything. Raises SetupError and Unavailable."""
+    check_current(settings.store_url)
+
+    def find_snapshots(model: str) -> Snapshots | None:
+        is_there = (settings.state / "snapshots" / model).is_dir()
+        return snapshots_in(settings, model) if is_there else None
+
+    with closing(Store(settings.store_url)) as store:
+        return read_status(store, [each.name for each in settings.models], find_snapshots)
+
+
+def describe_folder(model: str, head: int, snapshots: Snapshots | None) -> ClusterModel:
     """Return what the folder of the snapshots says of one model."""
-    try:
-        live = snapshots.folder.live()
-        manifest = None if live is None else snapshots.folder.manifest(live.version)
-    except (CorruptSnapshot, NotFound):
-        manifest = None
+    manifest = None if snapshots is None else find_live(snapshots)
     return ClusterModel(
         model=model,
         head=head,
@@ -86,8 +99,17 @@ def describe_folder(model: str, head: int, snapshots: Snapshots) -> ClusterModel
         learned_until=0 if manifest is None else manifest.learned_until,
         state_sha256="" if manifest is None else manifest.state_sha256,
         published_by="",
-        is_frozen=snapshots.control.frozen() is not None,
+        is_frozen=snapshots is not None and snapshots.control.frozen() is not None,
     )
+
+
+def find_live(snapshots: Snapshots) -> Manifest | None:
+    """Return the manifest of the live version; None if there is none, or it is damaged."""
+    try:
+        live = snapshots.folder.live()
+        return None if live is None else snapshots.folder.manifest(live.version)
+    except (CorruptSnapshot, NotFound):
+        return None
 
 
 def models_of(replica: KnownReplica) -> Mapping[str, JSONObject]:

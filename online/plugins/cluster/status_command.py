@@ -1,7 +1,6 @@
 """`online status`: what answers, and the replicas with what each has learned."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 import typer
@@ -44,19 +43,14 @@ def status(
 
 def look_up(settings: "Settings") -> "ClusterAnswer":
     """Return the state of the cluster. Raises SetupError where there is no store, and Unavailable."""
-    from functools import partial
-
-    from online.plugins.cluster.status import read_status
-    from online.state.workspace import snapshots_in
-    from online.store import Store
+    from online.plugins.cluster.status import read_settings
     from online.store.database.engine import is_sqlite
 
     if is_sqlite(settings.store_url) and not settings.state.is_dir():
         raise SetupError(
             f"there is no state folder {settings.state}; name the right one with --state, or the store with --store"
         )
-    with closing(Store(settings.store_url)) as opened:
-        return read_status(opened, [each.name for each in settings.models], partial(snapshots_in, settings))
+    return read_settings(settings)
 
 
 def describe(answer: "ClusterAnswer") -> Iterator[str]:

@@ -1,61 +1,21 @@
 """The state of a cluster, as `online status` and GET /v1/cluster read it from the store."""
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import pytest
-from sqlalchemy import Connection, update
+from sqlalchemy import update
 from typer.testing import CliRunner
 
 from online.cli.app import app
 from online.plugins.cluster.schemas import ClusterAnswer
 from online.plugins.cluster.status import find_role, read_status
-from online.schemas.events import Event
 from online.snapshots import Snapshots
-from online.snapshots.agreed import Publication
 from online.store import Store
-from online.store.events import append_events, load_end
-from online.store.publications import claim
 from online.store.replicas import REPLICAS, report_replica, take_lease
 from tests.conftest import config
+from tests.plugins.cluster.conftest import DIVERGED, report
 from tests.support import Service
-
-ONE = Publication(0, None, 0, 0, 0, "a" * 64, "", "recipe", "domain", "2026-01-01T00:00:00+00:00", "first")
-DIVERGED = {"version": 1, "learned_until": 3, "ours": "b" * 64, "published": "a" * 64, "determinism_domain": "other"}
-
-
-@pytest.fixture
-def store(postgres_url: str) -> Iterator[Store]:
-    """A store whose log has five events, of which the live version has learned three."""
-    with closing(Store(postgres_url)) as opened:
-        opened.submit(lambda connection: append(connection, 3)).result()
-        digest = opened.read(lambda connection: load_end(connection, "m"))[1]
-        proposed = replace(ONE, learned_until=3, log_digest=digest)
-        opened.submit(partial(claim, model="m", proposed=proposed)).result()
-        opened.submit(lambda connection: append(connection, 2)).result()
-        yield opened
-
-
-def append(connection: Connection, count: int) -> None:
-    end = load_end(connection, "m")[0]
-    append_events(connection, "m", [Event(f"e{end + n}", "label", b"", "a") for n in range(count)])
-
-
-def report(store: Store, id: str, state_sha256: str = "a" * 64, **changed: object) -> None:
-    """Let a replica say that it is here."""
-    facts: Mapping[str, object] = {
-        "version": 1, "learned_until": 3, "state_sha256": state_sha256, "determinism_domain": "domain", "diverged": None,
-    }  # fmt: skip
-    service: Mapping[str, object] = {
-        "release": "1", "learner": "running", "free_disk_bytes": 5, "clock_difference_s": 0.5, "signing_keys": "k",
-    }  # fmt: skip
-    models = {"m": {**facts, **{name: changed[name] for name in facts.keys() & changed.keys()}}}
-    says = {**service, **{name: changed[name] for name in service.keys() & changed.keys()}, "models": models}
-    store.submit(partial(report_replica, id=id, url=f"http://{id}:8000", report=says)).result()
 
 
 def read(store: Store) -> ClusterAnswer:
@@ -77,7 +37,11 @@ def test_each_replica_is_shown_with_its_lag_its_hash_and_whether_it_is_the_publi
         (2, False, "diverged"),
     ]
     assert second.models[0].diverged is not None and second.models[0].diverged.ours == "b" * 64
-    assert first.is_present and (first.release, first.free_disk_bytes, first.clock_difference_s) == ("1", 5, 0.5)
+    assert first.is_present and (first.release, first.free_disk_bytes, first.clock_difference_s) == (
+        "1",
+        5_000_000_000,
+        0.5,
+    )
 
 
 def test_a_replica_that_was_not_seen_for_five_seconds_is_absent(store: Store) -> None:
