@@ -20,7 +20,7 @@ from online.state.shared_keys import save_stored
 from online.state.signing_keys import SigningKeys
 from online.store import Store
 from online.store.replicas import REPLICAS
-from tests.plugins.cluster.conftest import DIVERGED, report
+from tests.plugins.cluster.reports import DIVERGED, report
 
 MOUNTS = """/dev/sda1 / ext4 rw 0 0
 tmpfs /run tmpfs rw 0 0

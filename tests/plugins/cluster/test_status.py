@@ -14,7 +14,7 @@ from online.snapshots import Snapshots
 from online.store import Store
 from online.store.replicas import REPLICAS, report_replica, take_lease
 from tests.conftest import config
-from tests.plugins.cluster.conftest import DIVERGED, report
+from tests.plugins.cluster.reports import DIVERGED, report
 from tests.support import Service
 
 
