@@ -10,7 +10,7 @@ from sqlalchemy import text, update
 from typer.testing import CliRunner
 
 from online.cli.app import app
-from online.plugins.cluster.doctor.findings import Finding
+from online.plugins.cluster.doctor.findings import CheckFinding
 from online.plugins.cluster.doctor.machine import check_disk, check_file_system, check_state, find_file_system
 from online.plugins.cluster.doctor.replicas import check_replicas, judge_status
 from online.plugins.cluster.doctor.services import check_clock, check_keys, check_store, check_stream, judge_redis
@@ -29,15 +29,15 @@ server:/export /srv/shared\\040disk nfs4 rw 0 0
 INFO = {"redis_version": "7.2.1", "role": "master", "used_memory": 10, "maxmemory": 0, "aof_enabled": 1}
 
 
-def examine(store: Store) -> list[Finding]:
+def examine(store: Store) -> list[CheckFinding]:
     return [*check_replicas(read_status(store, ["m"], lambda model: None))]
 
 
-def problems(findings: list[Finding]) -> list[str]:
+def problems(findings: list[CheckFinding]) -> list[str]:
     return [each.text for each in findings if each.level == "problem"]
 
 
-def warnings(findings: list[Finding]) -> list[str]:
+def warnings(findings: list[CheckFinding]) -> list[str]:
     return [each.text for each in findings if each.level == "warning"]
 
 

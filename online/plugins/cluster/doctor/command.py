@@ -12,7 +12,7 @@ from online.cli.state import load_settings
 from online.errors import SetupError, Unavailable
 
 if TYPE_CHECKING:
-    from online.plugins.cluster.doctor.findings import Finding
+    from online.plugins.cluster.doctor.findings import CheckFinding
     from online.plugins.cluster.schemas import ClusterAnswer
     from online.settings import Settings
 
@@ -44,7 +44,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def examine(load: "partial[Settings]") -> "Iterator[Finding]":
+def examine(load: "partial[Settings]") -> "Iterator[CheckFinding]":
     """Yield every finding, each when it is known. load: returns the settings, or raises SetupError."""
     from online.plugins.cluster.doctor.findings import problem
     from online.plugins.cluster.doctor.machine import check_live_files, check_settings, check_state
@@ -80,7 +80,7 @@ def find_own(settings: "Settings", answer: "ClusterAnswer") -> str | None:
     return own if any(each.id == own for each in answer.replicas) else None
 
 
-def describe(findings: "list[Finding]") -> Iterator[str]:
+def describe(findings: "list[CheckFinding]") -> Iterator[str]:
     """Yield the findings in lines, and how many there are."""
     width = max(len(each.subject) for each in findings)
     for each in findings:

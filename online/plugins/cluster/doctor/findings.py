@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 Level = Literal["ok", "warning", "problem"]
 
 
-class Finding(NamedTuple):
+class CheckFinding(NamedTuple):
     """One thing that was checked. text: what is so, and what it means. remedy: what to do; "" where nothing is to be done."""
 
     level: Level
@@ -14,16 +14,16 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-def ok(subject: str, text: str) -> Finding:
+def ok(subject: str, text: str) -> CheckFinding:
     """Return a finding that needs nothing."""
-    return Finding("ok", subject, text)
+    return CheckFinding("ok", subject, text)
 
 
-def warning(subject: str, text: str, remedy: str) -> Finding:
+def warning(subject: str, text: str, remedy: str) -> CheckFinding:
     """Return a finding that may be intended, or that will be a problem later."""
-    return Finding("warning", subject, text, remedy)
+    return CheckFinding("warning", subject, text, remedy)
 
 
-def problem(subject: str, text: str, remedy: str) -> Finding:
+def problem(subject: str, text: str, remedy: str) -> CheckFinding:
     """Return a finding that keeps something from working now."""
-    return Finding("problem", subject, text, remedy)
+    return CheckFinding("problem", subject, text, remedy)

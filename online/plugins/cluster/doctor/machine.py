@@ -7,7 +7,7 @@ from pathlib import Path
 
 from online.errors import CorruptSnapshot, NotFound, OnlineError
 from online.io.private import OTHERS
-from online.plugins.cluster.doctor.findings import Finding, ok, problem, warning
+from online.plugins.cluster.doctor.findings import CheckFinding, ok, problem, warning
 from online.serving.disk_space import find_floor, measure_space
 from online.settings import Settings
 from online.state.workspace import snapshots_in
@@ -32,7 +32,7 @@ REMOTE = {
 REMOTE_FUSE = ("fuse.ceph", "fuse.glusterfs", "fuse.gcsfuse", "fuse.s3fs", "fuse.sshfs", "fuse.rclone")
 
 
-def check_settings(settings: Settings) -> Iterator[Finding]:
+def check_settings(settings: Settings) -> Iterator[CheckFinding]:
     """Yield what is worth knowing about the settings. Invalid ones are refused before."""
     yield ok(
         "settings", f"valid: {len(settings.models)} models ({', '.join(each.name for each in settings.models[:5])})"
@@ -47,7 +47,7 @@ def check_settings(settings: Settings) -> Iterator[Finding]:
         )
 
 
-def check_state(settings: Settings) -> Iterator[Finding]:
+def check_state(settings: Settings) -> Iterator[CheckFinding]:
     """Yield what is right and wrong with the state folder."""
     folder = settings.state.resolve()
     if not folder.is_dir():
@@ -62,7 +62,7 @@ def check_state(settings: Settings) -> Iterator[Finding]:
     yield check_disk(folder, settings.min_free_bytes)
 
 
-def check_permissions(folder: Path) -> Iterator[Finding]:
+def check_permissions(folder: Path) -> Iterator[CheckFinding]:
     """Yield whether this user can write the state folder, and others cannot read it."""
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         owner = folder.stat().st_uid
@@ -84,7 +84,7 @@ def check_permissions(folder: Path) -> Iterator[Finding]:
         yield ok("state folder", f"{folder} is writable, and private to this user")
 
 
-def check_file_system(folder: Path, holds_store: bool, mounts: str) -> Finding:
+def check_file_system(folder: Path, holds_store: bool, mounts: str) -> CheckFinding:
     """Return whether the state folder is on a disk of this machine. mounts: the text of /proc/self/mounts."""
     kind = find_file_system(folder, mounts)
     if kind in REMOTE or kind.startswith(REMOTE_FUSE):
@@ -129,7 +129,7 @@ def read_mounts() -> str:
         return ""
 
 
-def check_disk(folder: Path, min_free_bytes: int | None) -> Finding:
+def check_disk(folder: Path, min_free_bytes: int | None) -> CheckFinding:
     """Return whether the disk has enough room. min_free_bytes: the setting."""
     free, total = measure_space(folder)
     floor = find_floor(min_free_bytes, total)
@@ -147,7 +147,7 @@ def check_disk(folder: Path, min_free_bytes: int | None) -> Finding:
     return ok("disk", text)
 
 
-def check_live_files(settings: Settings) -> Iterator[Finding]:
+def check_live_files(settings: Settings) -> Iterator[CheckFinding]:
     """Yield for each model whether the files of the version that answers on this machine are undamaged."""
     if not (settings.state / "keys.json").exists():
         return

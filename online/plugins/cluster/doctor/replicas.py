@@ -6,7 +6,7 @@ ClusterAnswer (status.py) --> findings        nothing here asks a replica but `c
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from online.plugins.cluster.doctor.findings import Finding, ok, problem, warning
+from online.plugins.cluster.doctor.findings import CheckFinding, ok, problem, warning
 from online.plugins.cluster.doctor.services import check_clock
 from online.plugins.cluster.schemas import ClusterAnswer, ClusterModel, ReplicaModel, ReplicaState
 
@@ -16,7 +16,7 @@ MIN_FREE_BYTES = 500_000_000
 Of = tuple[ReplicaState, ReplicaModel]
 
 
-def check_replicas(answer: ClusterAnswer) -> Iterator[Finding]:
+def check_replicas(answer: ClusterAnswer) -> Iterator[CheckFinding]:
     """Yield what the store says of the replicas."""
     if not answer.is_shared:
         return
@@ -42,7 +42,7 @@ def check_replicas(answer: ClusterAnswer) -> Iterator[Finding]:
         )
 
 
-def check_releases(present: Sequence[ReplicaState]) -> Iterator[Finding]:
+def check_releases(present: Sequence[ReplicaState]) -> Iterator[CheckFinding]:
     """Yield whether all replicas run the same release."""
     of_release = defaultdict(list)
     for each in present:
@@ -58,7 +58,7 @@ def check_releases(present: Sequence[ReplicaState]) -> Iterator[Finding]:
         yield ok("replicas", f"all run release {next(iter(of_release))}")
 
 
-def check_shared_keys(present: Sequence[ReplicaState]) -> Iterator[Finding]:
+def check_shared_keys(present: Sequence[ReplicaState]) -> Iterator[CheckFinding]:
     """Yield whether all replicas sign with the same keys."""
     sets = {each.signing_keys for each in present if each.signing_keys}
     if len(sets) > 1:
@@ -71,7 +71,7 @@ def check_shared_keys(present: Sequence[ReplicaState]) -> Iterator[Finding]:
         yield ok("replicas", "all have the same signing keys")
 
 
-def check_replica(replica: ReplicaState) -> Iterator[Finding]:
+def check_replica(replica: ReplicaState) -> Iterator[CheckFinding]:
     """Yield what one replica reports of itself."""
     subject = f"replica {replica.id}"
     if replica.clock_difference_s is not None:
@@ -88,7 +88,7 @@ def check_replica(replica: ReplicaState) -> Iterator[Finding]:
         )
 
 
-def check_model(model: ClusterModel, replicas: Sequence[Of]) -> Iterator[Finding]:
+def check_model(model: ClusterModel, replicas: Sequence[Of]) -> Iterator[CheckFinding]:
     """Yield whether the replicas agree on one model, and learn it."""
     subject = f"model {model.model}"
     if model.is_frozen:
@@ -118,7 +118,7 @@ def check_model(model: ClusterModel, replicas: Sequence[Of]) -> Iterator[Finding
             )
 
 
-def find_differences(subject: str, replicas: Sequence[Of]) -> Iterator[Finding]:
+def find_differences(subject: str, replicas: Sequence[Of]) -> Iterator[CheckFinding]:
     """Yield each way in which the replicas of one model do not have the same bytes."""
     for replica, own in replicas:
         if own.diverged is not None:
@@ -157,7 +157,7 @@ def describe_agreement(model: ClusterModel, replicas: Sequence[Of]) -> str:
     return f"{len(replicas)} replicas agree with what was published: {shown} (log: {model.head})"
 
 
-def check_urls(answer: ClusterAnswer, own: str | None) -> Iterator[Finding]:
+def check_urls(answer: ClusterAnswer, own: str | None) -> Iterator[CheckFinding]:
     """Yield whether each present replica is reached at its URL from here. own: the replica of this machine, if it has one."""
     import httpx
 
@@ -183,7 +183,7 @@ def check_urls(answer: ClusterAnswer, own: str | None) -> Iterator[Finding]:
             yield judge_status(each, status)
 
 
-def judge_unreachable(replica: ReplicaState, own: str | None, reason: str) -> Finding:
+def judge_unreachable(replica: ReplicaState, own: str | None, reason: str) -> CheckFinding:
     """Return the finding for a replica that does not answer. It matters where this machine is a replica too."""
     is_replica = own is not None
     level = problem if is_replica else warning
@@ -195,7 +195,7 @@ def judge_unreachable(replica: ReplicaState, own: str | None, reason: str) -> Fi
     )
 
 
-def judge_status(replica: ReplicaState, status: int) -> Finding:
+def judge_status(replica: ReplicaState, status: int) -> CheckFinding:
     """Return the finding for the status with which a replica answers /readyz."""
     subject = f"replica {replica.id}"
     if status == 421:

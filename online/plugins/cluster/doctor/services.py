@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from online.errors import OnlineError, SetupError
-from online.plugins.cluster.doctor.findings import Finding, ok, problem, warning
+from online.plugins.cluster.doctor.findings import CheckFinding, ok, problem, warning
 from online.settings import Settings, mask_password, reveal
 from online.state.shared_keys import compute_revision, load_stored, unseal
 from online.state.signing_keys import parse_table
@@ -19,7 +19,7 @@ OLDEST_REDIS = 5  # the first with streams
 FULL_RATIO = 0.9
 
 
-def check_store(settings: Settings) -> Iterator[Finding]:
+def check_store(settings: Settings) -> Iterator[CheckFinding]:
     """Yield what is right and wrong with the store."""
     url = settings.store_url
     try:
@@ -42,7 +42,7 @@ def check_store(settings: Settings) -> Iterator[Finding]:
     yield from (check_sqlite(facts) if is_sqlite(url) else check_postgres(facts))
 
 
-def check_revisions(facts: DatabaseFacts) -> Iterator[Finding]:
+def check_revisions(facts: DatabaseFacts) -> Iterator[CheckFinding]:
     """Yield whether the tables are at the newest revision."""
     old = {name: pair for name, pair in facts.revisions.items() if pair[0] != pair[1]}
     if not any(found for found, _ in facts.revisions.values()):
@@ -60,7 +60,7 @@ def check_revisions(facts: DatabaseFacts) -> Iterator[Finding]:
         yield ok("store", f"the tables are at the newest revision (core {facts.revisions['core'][0]})")
 
 
-def check_sqlite(facts: DatabaseFacts) -> Iterator[Finding]:
+def check_sqlite(facts: DatabaseFacts) -> Iterator[CheckFinding]:
     """Yield what matters of SQLite."""
     mode = facts.settings["journal_mode"]
     if mode == "wal":
@@ -73,7 +73,7 @@ def check_sqlite(facts: DatabaseFacts) -> Iterator[Finding]:
         )
 
 
-def check_postgres(facts: DatabaseFacts) -> Iterator[Finding]:
+def check_postgres(facts: DatabaseFacts) -> Iterator[CheckFinding]:
     """Yield what matters of a server of Postgres."""
     if facts.is_standby:
         yield problem(
@@ -110,7 +110,7 @@ def check_postgres(facts: DatabaseFacts) -> Iterator[Finding]:
         )
 
 
-def check_clock(subject: str, whose: str, difference_s: float) -> Finding:
+def check_clock(subject: str, whose: str, difference_s: float) -> CheckFinding:
     """Return whether a clock agrees with that of the store."""
     if abs(difference_s) <= MAX_CLOCK_S:
         return ok(subject, f"the clock {whose} differs from that of the store by {abs(difference_s):.3f} s")
@@ -123,7 +123,7 @@ def check_clock(subject: str, whose: str, difference_s: float) -> Finding:
     )
 
 
-def check_stream(settings: Settings) -> Iterator[Finding]:
+def check_stream(settings: Settings) -> Iterator[CheckFinding]:
     """Yield what is right and wrong with Redis, where one is configured."""
     if settings.stream is None:
         yield ok("stream", "the store itself; no Redis is configured")
@@ -157,7 +157,7 @@ def read_policy(client: Any) -> str:
         return ""
 
 
-def judge_redis(name: str, info: dict[str, Any], policy: str) -> Iterator[Finding]:
+def judge_redis(name: str, info: dict[str, Any], policy: str) -> Iterator[CheckFinding]:
     """Yield what matters of a server of Redis. info: as the command INFO has it."""
     version = str(info.get("redis_version", ""))
     major = int(version.partition(".")[0] or 0)
@@ -192,7 +192,7 @@ def judge_redis(name: str, info: dict[str, Any], policy: str) -> Iterator[Findin
     yield ok("stream", f"{kept}; after a loss the stream is rebuilt from the store")
 
 
-def check_keys(settings: Settings, replicas: int) -> Iterator[Finding]:
+def check_keys(settings: Settings, replicas: int) -> Iterator[CheckFinding]:
     """Yield whether the signing keys of this folder, and the secret of these settings, are those of the store. replicas: that are present."""
     path, own = settings.state / "keys.json", None
     if path.exists():
