@@ -2797,7 +2797,7 @@ export interface components {
         };
         /**
          * DivergenceDetails
-         * @description Where the state that a replica has learned began to differ from the published one.
+         * @description The place at which the state that a replica has learned differed from the published one.
          */
         DivergenceDetails: {
             /** Version */

@@ -40,7 +40,7 @@ class SavedTable:
 
 @dataclass(frozen=True, slots=True)
 class SavedModel:
-    """What a backup has of a model. head: the last offset. versions: (version, learned until, hash of the state), newest first."""
+    """The part of a backup that is of one model. head: the last offset. versions: (version, learned until, hash of the state), newest first."""
 
     head: int
     versions: tuple[tuple[int, int, str], ...] = ()

@@ -10,7 +10,7 @@ Role = Literal["learns", "stands by", "diverged", "does not learn"]
 
 
 class DivergenceDetails(Wire):
-    """Where the state that a replica has learned began to differ from the published one."""
+    """The place at which the state that a replica has learned differed from the published one."""
 
     version: str
     learned_until: int
