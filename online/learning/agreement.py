@@ -14,7 +14,7 @@ have published at the same place before.
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from online.errors import CorruptSnapshot, NotFound
@@ -22,6 +22,7 @@ from online.learning.lease import LearnerLease
 from online.models import State
 from online.snapshots import Snapshots
 from online.snapshots.agreed import Publication, ServingState, mirror
+from online.snapshots.divergence import Divergence, write_divergence
 from online.snapshots.manifest import Manifest
 from online.snapshots.publish import PreparedVersion
 from online.snapshots.set_aside import find_foreign
@@ -34,16 +35,6 @@ log = logging.getLogger("online.learner")
 
 LOOK_EVERY_S = 0.05  # for publications of other replicas, while something is learned
 Place = tuple[int, int]  # as `Publication.place`
-
-
-@dataclass(frozen=True, slots=True)
-class Divergence:
-    """A place in the log at which the state of this replica differed from the published one."""
-
-    version: int
-    learned_until: int
-    ours: str
-    published: str
 
 
 class Agreement:
@@ -71,6 +62,7 @@ class Agreement:
     def start(self) -> None:
         """Take over what this folder has published before, and let versions of this recipe go live. Raises Unavailable."""
         model = self.snapshots.model
+        write_divergence(self.snapshots.folder.path, None)
         if self.store.read(partial(load_serving, model=model)) is None:
             known, state = self._describe_folder()
             self.store.submit(partial(adopt_folder, model=model, known=known, state=state)).result()
@@ -161,7 +153,7 @@ class Agreement:
         prepared = self.snapshots.publisher.prepare(state)
         claimed = self.claim(replace(manifest, weights_sha256=prepared.weights_sha256))
         published = claimed.accepted
-        if published is None or not self.is_same(published, manifest.state_sha256):
+        if published is None or not self.is_same(published, manifest.state_sha256, manifest.determinism_domain):
             return None
         written = self._place(published, prepared, manifest, waits)
         mirror(self.snapshots, claimed.state)
@@ -184,14 +176,20 @@ class Agreement:
             writer.make_durable(completed.version)
         return completed
 
-    def is_same(self, published: Publication, state_sha256: str) -> bool:
-        """Return whether the state of this replica is the published one; note it where it is not."""
+    def is_same(self, published: Publication, state_sha256: str, domain: str = "") -> bool:
+        """Return whether the state of this replica is the published one; note it where it is not.
+
+        domain: the determinism domain of this learner; "" for a kind that is exact everywhere.
+        """
         if published.state_sha256 == state_sha256:
             return True
         if self.divergence is None:
             facts = {"version": published.version, "learned_until": published.learned_until}
             hashes = {"ours": state_sha256, "published": published.state_sha256, "published_by": published.replica}
-            self.divergence = Divergence(**facts, ours=state_sha256, published=published.state_sha256)
+            self.divergence = Divergence(
+                **facts, ours=state_sha256, published=published.state_sha256, determinism_domain=domain
+            )
+            write_divergence(self.snapshots.folder.path, self.divergence)
             reason = (
                 "this replica learned another state from the same log, as another processor or another build does: it takes "
                 "the published versions from now on, and publishes none"

@@ -36,6 +36,13 @@ def measure_space(folder: Path) -> DiskUsage:
     return DiskUsage(status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize)
 
 
+def find_floor(min_free_bytes: int | None, total_bytes: int) -> int:
+    """Return how many bytes must be free on a disk. min_free_bytes: the setting."""
+    if min_free_bytes is not None:
+        return min_free_bytes
+    return min(DEFAULT_FLOOR_BYTES, int(DEFAULT_FLOOR_RATIO * total_bytes))
+
+
 class DiskSpace:
     """Watches the free space of the disk. is_short: whether it is below the floor."""
 
@@ -55,7 +62,7 @@ class DiskSpace:
         except OSError as error:
             log.debug("the free disk space cannot be measured: %s", error)
             return
-        floor = self._floor(space.total_bytes)
+        floor = find_floor(self.min_free_bytes, space.total_bytes)
         self.is_short = space.free_bytes < floor
         self._free.set(space.free_bytes)
         self._is_short.set(int(self.is_short))
@@ -67,11 +74,6 @@ class DiskSpace:
             f"the disk of the state folder has {space.free_bytes:,} free bytes, less than {floor:,} (min_free_bytes)"
         )
         self._outage.record_failure(self.reason)
-
-    def _floor(self, total_bytes: int) -> int:
-        if self.min_free_bytes is not None:
-            return self.min_free_bytes
-        return min(DEFAULT_FLOOR_BYTES, int(DEFAULT_FLOOR_RATIO * total_bytes))
 
     def check_room(self) -> None:
         """Raise InsufficientStorage below the floor."""

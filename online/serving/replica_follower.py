@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 
 from online.errors import NotFound, Unavailable
@@ -20,6 +21,7 @@ from online.schemas.json_values import JSON, JSONObject
 from online.serving.model_runtime import ModelRuntime
 from online.snapshots import Snapshots
 from online.snapshots.agreed import mirror, read_revision
+from online.snapshots.divergence import read_divergence
 from online.store import Store
 from online.store.leases import list_holders, read_clock
 from online.store.notifications import NotificationThread
@@ -52,10 +54,13 @@ class ReplicaFollower:
         """replica: the name of this one. copy_journal: returns once all of its predictions are in the store.
 
         url: where others reach it, which a plugin sets. duties: called after each look, in the thread of the follower.
-        standing_by: the models that another replica learns alone at present.
+        standing_by: the models that another replica learns alone at present. describe_service: returns what is reported beside
+        the models. clock_difference_s: of this machine to the database.
         """
         self.store, self.models, self.replica, self.clock = store, models, replica, clock
         self.url, self.copy_journal, self.journal_copied_at, self.standing_by = "", copy_journal, 0.0, NONE
+        self.clock_difference_s = 0.0
+        self.describe_service: Callable[[], Mapping[str, JSON]] = dict
         self.handlers: dict[str, Handler] = {"copy_journal": self._copy_journal}
         self.duties: list[Callable[[], None]] = []
         self._alone = {name for name, model in models.items() if not is_exact(model.spec.kind, model.spec.options)}
@@ -99,12 +104,13 @@ class ReplicaFollower:
             self.report()
 
     def report(self) -> None:
-        """Say that this replica is here, and what it has done. Raises Unavailable."""
+        """Say that this replica is here, and note by how much its clock differs from that of the database. Raises Unavailable."""
         self._reported_at = self.clock()
         holders = self.store.read(list_holders) if self._alone else {}
         self.standing_by = frozenset(name for name in self._alone & holders.keys() if holders[name] != self.replica)
-        report = partial(report_replica, id=self.replica, url=self.url, report=self.describe())
-        self.store.submit(report).result()
+        report, before = partial(report_replica, id=self.replica, url=self.url, report=self.describe()), time.time()
+        seen_at = self.store.submit(report).result()
+        self.clock_difference_s = (before + time.time()) / 2 - seen_at
 
     def look(self, named: Set[str] = NONE) -> None:
         """Bring each folder to what the store says. named: models of which something was heard. Raises Unavailable."""
@@ -121,13 +127,13 @@ class ReplicaFollower:
     def describe(self) -> dict[str, JSON]:
         """Return what this replica says of itself.
 
-        models: the version of each, and what it has learned. standing_by: those that another replica learns. Also until when
-        its journal is copied.
+        models: the version of each. standing_by: those that another replica learns. Also until when its journal is copied, and
+        what its process is like.
         """
-        served = {name: model.live.current for name, model in self.models.items()}
-        versions: dict[str, JSON] = {name: [each.version, each.learned_until] for name, each in served.items()}
         return {
-            "models": versions,
+            **self.describe_service(),
+            "clock_difference_s": round(self.clock_difference_s, 3),
+            "models": {name: describe_model(model) for name, model in self.models.items()},
             "standing_by": [*sorted(self.standing_by)],
             JOURNAL_COPIED_AT: self.journal_copied_at,
         }
@@ -170,3 +176,17 @@ class ReplicaFollower:
             log_event(log, "the store went back in time", logging.ERROR, model=name)
             snapshots.forget_agreement()
             self._stale.pop(name)
+
+
+def describe_model(model: ModelRuntime) -> dict[str, JSON]:
+    """Return what a replica reports of one model: the version that answers, and whether its learner has diverged."""
+    served = model.live.current
+    manifest = None if served.loaded is None else served.loaded.manifest
+    diverged = read_divergence(model.snapshots.folder.path)
+    return {
+        "version": served.version,
+        "learned_until": served.learned_until,
+        "state_sha256": "" if manifest is None else manifest.state_sha256,
+        "determinism_domain": "" if manifest is None else manifest.determinism_domain,
+        "diverged": None if diverged is None else asdict(diverged),
+    }

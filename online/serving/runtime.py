@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import IO
 
+from online import __version__
 from online.errors import OnlineError, Unavailable, UnknownModel
 from online.installed import ContributedParts
 from online.models.devices.observer import DeviceObserver
+from online.schemas.json_values import JSON
 from online.schemas.models import LearnerState
-from online.serving.disk_space import DiskSpace
+from online.serving.disk_space import DiskSpace, measure_space
 from online.serving.erasure.erasures import Erasures
 from online.serving.feed_sharing import FeedSharing
 from online.serving.feedback.feedback_slots import FeedbackSlots
@@ -28,6 +30,7 @@ from online.serving.readiness import ModelReadiness
 from online.serving.replica_follower import ReplicaFollower
 from online.serving.retention import RetentionJob
 from online.settings import Settings
+from online.state.shared_keys import compute_revision
 from online.state.signing_keys import REFRESH_S
 from online.state.workspace import Workspace
 from online.store.journal_copy import copy_all
@@ -85,6 +88,15 @@ class Runtime:
             update={"reason": f"standing by for {', '.join(sorted(others))}: another replica learns"}
         )
 
+    def describe(self) -> dict[str, JSON]:
+        """Return what this service tells the replicas beside it, other than what its models answer from."""
+        return {
+            "release": __version__,
+            "learner": self.learner().state,
+            "free_disk_bytes": measure_space(self.workspace.state).free_bytes,
+            "signing_keys": compute_revision(self.workspace.keys.table),
+        }
+
     async def readiness(self) -> dict[str, ModelReadiness]:
         """Return for each model whether it can answer and record its answers."""
         names = list(self.models)
@@ -122,6 +134,7 @@ class Runtime:
         if self.is_first and self.workspace.store.is_shared:
             await asyncio.to_thread(self.erasures.participation.catch_up)
             self.follower = self._create_follower()
+            self.follower.describe_service = self.describe
             self.erasures.listen(self.follower)
         for model in self.models.values():
             await model.live.refresh()

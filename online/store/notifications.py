@@ -2,7 +2,7 @@
 
     commit on any machine --NOTIFY model--> listen --> the wake-ups of that model on this machine
 
-A notification may be lost, as while the connection is opened again, so whoever waits also looks from time to time.
+A notification may be lost, as while the connection is opened again, so those who wait also look from time to time.
 """
 
 import logging

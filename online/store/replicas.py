@@ -58,13 +58,14 @@ class KnownReplica(NamedTuple):
         return self.absent_s < ABSENT_AFTER_S
 
 
-def report_replica(connection: Connection, id: str, url: str, report: Mapping[str, JSON]) -> None:
-    """Say that a replica is here. Those that were not seen for a week are forgotten."""
+def report_replica(connection: Connection, id: str, url: str, report: Mapping[str, JSON]) -> float:
+    """Say that a replica is here; return the seconds of the database's clock. Those that were not seen for a week are forgotten."""
     seen_at = read_clock(connection)
     values = {"url": url, "seen_at": seen_at, "report": json.dumps(report)}
     if not connection.execute(update(REPLICAS).where(REPLICAS.c.id == id).values(**values)).rowcount:
         connection.execute(delete(REPLICAS).where(REPLICAS.c.seen_at < seen_at - FORGOTTEN_AFTER_S))
         connection.execute(insert(REPLICAS), [{"id": id, "started_at": seen_at, **values}])
+    return seen_at
 
 
 def remove_replica(connection: Connection, id: str) -> None:

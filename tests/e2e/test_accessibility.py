@@ -89,6 +89,7 @@ SCENES: dict[str, tuple[str, Callable[[Page], None]]] = {
     "draw": ("draw", wait_for_heading),
     "learning": ("learning", wait_for_heading),
     "reports": ("reports", wait_for_heading),
+    "cluster": ("cluster", wait_for_heading),
 }
 
 

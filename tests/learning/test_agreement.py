@@ -9,6 +9,7 @@ import pytest
 from online.models import Example
 from online.schemas.events import Event
 from online.snapshots.agreed import Publication
+from online.snapshots.divergence import read_divergence
 from online.snapshots.labels import LabelTarget
 from online.snapshots.roll_back import Freeze
 from online.state.version_control import VersionControl
@@ -135,12 +136,15 @@ def test_a_replica_whose_state_differs_publishes_no_more(replicas: list[Replica]
     second.step()
     divergence = second.learner.publisher.agreement.divergence  # type: ignore[union-attr]
     assert divergence is not None and divergence.learned_until == 8 and divergence.ours != divergence.published
+    assert read_divergence(second.snapshots.folder.path) == divergence, "the servers of the replica cannot report it"
     append(first, *vector_events(4, start=8))
     for _ in range(20):
         second.step()
     third.follow()
     assert served_by_store(third)[1] == third.fingerprint() == third.fingerprint_without()
     assert second.served()[0] < third.served()[0]
+    second.kill_and_start()
+    assert read_divergence(second.snapshots.folder.path) is None, "a learner that starts again has not diverged yet"
 
 
 def test_a_roll_back_a_freeze_and_a_label_of_one_replica_are_those_of_all(replicas: list[Replica]) -> None:

@@ -959,6 +959,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/cluster": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Cluster
+         * @description The replicas of the service, what each answers from and has learned, and what the store says.
+         *
+         *     Every replica gives the same answer. A service on SQLite lists no replicas.
+         */
+        get: operations["get_cluster_v1_cluster_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/devices": {
         parameters: {
             query?: never;
@@ -2270,6 +2292,55 @@ export interface components {
             };
         };
         /**
+         * ClusterAnswer
+         * @description The state of a cluster. A service on SQLite has no other replicas, and lists none.
+         */
+        ClusterAnswer: {
+            /**
+             * Is Shared
+             * @description Whether other replicas may use the store too.
+             */
+            is_shared: boolean;
+            /**
+             * Store
+             * @description Its URL without a password.
+             */
+            store: string;
+            /** Models */
+            models: components["schemas"]["ClusterModel"][];
+            /** Replicas */
+            replicas: components["schemas"]["ReplicaState"][];
+        };
+        /**
+         * ClusterModel
+         * @description One model, as the store has it.
+         */
+        ClusterModel: {
+            /** Model */
+            model: string;
+            /**
+             * Head
+             * @description The last offset of the log.
+             */
+            head: number;
+            /**
+             * Version
+             * @description The version that answers; 0: none yet.
+             */
+            version: string;
+            /** Learned Until */
+            learned_until: number;
+            /** State Sha256 */
+            state_sha256: string;
+            /**
+             * Published By
+             * @description The replica whose learner was first; empty where it is not known.
+             */
+            published_by: string;
+            /** Is Frozen */
+            is_frozen: boolean;
+        };
+        /**
          * CohortAnswer
          * @description The state of a cohort.
          */
@@ -2723,6 +2794,31 @@ export interface components {
              * @description Of the processes that run, the newest first.
              */
             fallbacks: components["schemas"]["MemoryFallback"][];
+        };
+        /**
+         * DivergenceDetails
+         * @description The place at which the state that a replica has learned differed from the published one.
+         */
+        DivergenceDetails: {
+            /** Version */
+            version: string;
+            /** Learned Until */
+            learned_until: number;
+            /**
+             * Ours
+             * @description The sha256 of the state of this replica.
+             */
+            ours: string;
+            /**
+             * Published
+             * @description The sha256 that was published for the same offset.
+             */
+            published: string;
+            /**
+             * Determinism Domain
+             * @description Of its learner; compare it with that of the other replicas.
+             */
+            determinism_domain: string;
         };
         /**
          * DriftAlarm
@@ -4498,6 +4594,91 @@ export interface components {
              * @description The largest log that is accepted, in bytes.
              */
             max_bytes: number;
+        };
+        /**
+         * ReplicaModel
+         * @description One model on one replica.
+         */
+        ReplicaModel: {
+            /** Model */
+            model: string;
+            /**
+             * Version
+             * @description The version that answers there; 0: none yet.
+             */
+            version: string;
+            /** Learned Until */
+            learned_until: number;
+            /**
+             * Lag
+             * @description Events of the log that it has not learned.
+             */
+            lag: number;
+            /**
+             * State Sha256
+             * @description Of the version that answers there; empty for none.
+             */
+            state_sha256: string;
+            /**
+             * Agrees
+             * @description Whether this is the state that was published under this number. Null: none was, or it is forgotten.
+             */
+            agrees: boolean | null;
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "learns" | "stands by" | "diverged" | "does not learn";
+            /**
+             * Determinism Domain
+             * @description The processor and the build on which the version was learned that answers there.
+             */
+            determinism_domain: string;
+            diverged: components["schemas"]["DivergenceDetails"] | null;
+        };
+        /**
+         * ReplicaState
+         * @description A replica, as it last reported to the store.
+         */
+        ReplicaState: {
+            /** Id */
+            id: string;
+            /** Url */
+            url: string;
+            /**
+             * Is Present
+             * @description Whether it reported within the last 5 seconds.
+             */
+            is_present: boolean;
+            /**
+             * Seen S
+             * @description How long ago it reported, in seconds of the clock of the store.
+             */
+            seen_s: number;
+            /**
+             * Release
+             * @description The version of the software; empty where it did not say.
+             */
+            release: string;
+            /**
+             * Learner
+             * @description The state of its learner's process, as in /v1/status.
+             */
+            learner: string;
+            /** Free Disk Bytes */
+            free_disk_bytes: number | null;
+            /**
+             * Clock Difference S
+             * @description Its clock minus that of the store.
+             */
+            clock_difference_s: number | null;
+            /**
+             * Signing Keys
+             * @description Names the set of its signing keys: replicas that share them have the same.
+             */
+            signing_keys: string;
+            /** Models */
+            models: components["schemas"]["ReplicaModel"][];
         };
         /**
          * RepliesAnswer
@@ -10574,6 +10755,71 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    get_cluster_v1_cluster_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClusterAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
             /** @description The store cannot be reached now; nothing was changed. */

@@ -144,6 +144,10 @@ export interface ModelStatus {
   encoder?: string;
   adaptation?: Adaptation | null;
 }
+export type ClusterAnswer = Schemas['ClusterAnswer'];
+export type ClusterModel = Schemas['ClusterModel'];
+export type ReplicaModel = Schemas['ReplicaModel'];
+export type ReplicaState = Schemas['ReplicaState'];
 export type DevicesAnswer = Schemas['DevicesAnswer'];
 export type DeviceState = Schemas['DeviceState'];
 export type ModelPlace = Schemas['ModelPlace'];

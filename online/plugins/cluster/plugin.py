@@ -1,4 +1,4 @@
-"""Cluster: replicas of one service that share a store, and copy each other's versions."""
+"""Cluster: replicas of one service that share a store, copy each other's versions, and are looked after together."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -8,6 +8,7 @@ from online.plugin import Plugin
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+    from typer import Typer
 
     from online.api.routes import Router
     from online.plugins.cluster.fetching import VersionFetcher
@@ -33,9 +34,17 @@ class ClusterPlugin(Plugin):
 
     def routers(self) -> "Iterable[Router]":
         """Return this plugin's routes."""
-        from online.plugins.cluster.routes import router
+        from online.plugins.cluster import routes, status_route
 
-        return (router,)
+        return routes.router, status_route.router
+
+    def commands(self, app: "Typer") -> None:
+        """Add this plugin's commands."""
+        from online.plugins.cluster.doctor.command import doctor
+        from online.plugins.cluster.status_command import status
+
+        app.command()(status)
+        app.command()(doctor)
 
     def api_part(self, app: "FastAPI") -> "RequestForwarding":
         """Create what sends requests to other replicas, and trust those that they send."""

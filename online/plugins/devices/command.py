@@ -7,6 +7,7 @@ import typer
 
 from online.cli.options import ConfigOption, JsonOption, SetOption, StateOption
 from online.cli.state import load_settings
+from online.cli.tables import align
 
 if TYPE_CHECKING:
     from online.models.devices.probe import Devices
@@ -61,9 +62,9 @@ def describe(answer: "DevicesAnswer") -> Iterator[str]:
     """Yield the answer in lines, for people."""
     if not answer.has_accelerator:
         yield "no GPU: torch finds no accelerator on this machine; the CPU learns and answers"
-    yield from table(("device", "", "used", "free", "of", "cap", "busy"), [*map(describe_state, answer.devices)])
+    yield from align(("device", "", "used", "free", "of", "cap", "busy"), [*map(describe_state, answer.devices)])
     yield ""
-    yield from table(("model", "does", "on", "process"), [*map(describe_place, answer.places)])
+    yield from align(("model", "does", "on", "process"), [*map(describe_place, answer.places)])
     if answer.fallbacks:
         yield ""
         yield "memory ran out:"
@@ -93,10 +94,3 @@ def describe_fallback(fallback: "MemoryFallback") -> str:
     times = "" if fallback.count == 1 else f", {fallback.count} times"
     where = f"{fallback.model} ({fallback.process}): {fallback.what} on {fallback.device}"
     return f"  {fallback.at} {where} continued {fallback.to}{times}: {fallback.reason}"
-
-
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table with aligned columns."""
-    widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
-    for cells in (columns, *rows):
-        yield "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()

@@ -1,6 +1,6 @@
 /* The pages. The build also reads this list, for the service worker. */
 
-export const PAGES = ['chat', 'inbox', 'repertoire', 'draw', 'learning', 'reports', 'shared'] as const;
+export const PAGES = ['chat', 'inbox', 'repertoire', 'draw', 'learning', 'reports', 'cluster', 'shared'] as const;
 export type PageName = (typeof PAGES)[number];
 
 /** The plugin of the service that answers a page's requests, for pages that need more than the core. */
@@ -8,4 +8,5 @@ export const PLUGIN_OF: Partial<Record<PageName, string>> = {
   inbox: 'moderation',
   learning: 'monitoring',
   reports: 'reports',
+  cluster: 'cluster',
 };

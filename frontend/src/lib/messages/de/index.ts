@@ -8,6 +8,7 @@ import { reports } from './reports';
 import { draw } from './draw';
 import { offline } from './offline';
 import { usage } from './usage';
+import { cluster } from './cluster';
 
 import type { Messages } from '../en';
 
@@ -22,4 +23,5 @@ export const de: Messages = {
   draw,
   offline,
   usage,
+  cluster,
 };

@@ -11,6 +11,7 @@ export const ui: Messages['ui'] = {
     draw: 'Zeichnen',
     learning: 'Lernen',
     reports: 'Berichte',
+    cluster: 'Cluster',
     shared: 'Geteiltes Gespräch',
   },
   skip: 'Zum Inhalt springen',

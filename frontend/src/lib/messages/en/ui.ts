@@ -11,6 +11,7 @@ export const ui = {
     draw: 'Draw',
     learning: 'Learning',
     reports: 'Reports',
+    cluster: 'Cluster',
     shared: 'Shared conversation',
   },
   skip: 'Skip to content',

@@ -1,0 +1,9 @@
+/* The requests of the cluster page. */
+
+import { call } from '../http';
+import type { ClusterAnswer } from '../schema';
+import { V1 } from './model';
+
+export type ClusterApi = typeof clusterApi;
+
+export const clusterApi = { get: () => call<ClusterAnswer>('GET', `${V1}/cluster`) };
