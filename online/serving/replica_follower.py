@@ -23,6 +23,7 @@ from online.serving.model_runtime import ModelRuntime
 from online.snapshots import Snapshots
 from online.snapshots.agreed import mirror, read_revision
 from online.store import Store
+from online.store.database.engine import limit_answers
 from online.store.events import CHANNEL
 from online.store.publications import load_revisions, load_serving
 from online.store.replicas import remove_replica, report_replica
@@ -32,6 +33,7 @@ log = logging.getLogger("online.replica")
 
 REPORT_EVERY_S = 1.0
 POLL_S = 0.25  # where the driver has no notifications, and for a version that is still missing
+SILENT_S = 3.0  # after which a connection on which the server does not answer is opened again
 GRACE_S = 0.4  # in which the learner of this replica may make a missing version itself
 NOBODY: frozenset[str] = frozenset()
 QUIET_S = 5.0  # until the version before the live one is fetched, which few ask for
@@ -148,15 +150,24 @@ class ReplicaFollower:
             self._stale.pop(name)
 
 
-def listen(connection: Connection) -> Iterator[set[str]]:
-    """Yield the models of which something was heard; every POLL_S at least, then perhaps none."""
+def listen(connection: Connection, clock: Callable[[], float] = time.monotonic) -> Iterator[set[str]]:
+    """Yield the models of which something was heard; every POLL_S at least, then perhaps none.
+
+    Every second it asks the server for a sign of life, because a connection that is cut off is silent like one on which
+    nothing happens. Raises the driver's error SILENT_S after the last answer.
+    """
     driver: Any = connection.connection.driver_connection
     connection.rollback()
     if not hasattr(driver, "notifies"):
         raise Unavailable("this driver of Postgres has no notifications: install psycopg 3")
+    limit_answers(connection, SILENT_S)
     driver.autocommit = True
     driver.execute(f"LISTEN {CHANNEL}")
     yield set()
+    asked_at = clock()
     while True:
+        if clock() - asked_at >= REPORT_EVERY_S:
+            driver.execute("SELECT 1")
+            asked_at = clock()
         first = {notice.payload for notice in driver.notifies(timeout=POLL_S, stop_after=1)}
         yield first | {notice.payload for notice in driver.notifies(timeout=0)}

@@ -8,10 +8,10 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from online.errors import Unavailable
+from online.store.database.bounded import bound_connections, describe_limits
 from online.store.database.sqlite_checkpoints import FULL
 
 BUSY_TIMEOUT_S = 10  # SQLite waits this long for another process's commit
-CONNECT_S, STATEMENT_S = 5, 10  # Postgres counts as unavailable after these
 
 
 def create_engine_for(url: str, synchronous: str, begin: str, wait_s: float = BUSY_TIMEOUT_S) -> Engine:
@@ -20,8 +20,10 @@ def create_engine_for(url: str, synchronous: str, begin: str, wait_s: float = BU
     synchronous: the SQLite pragma. wait_s: how long a transaction on SQLite waits for another process.
     """
     if not is_sqlite(url):
-        timeouts = {"connect_timeout": CONNECT_S, "options": f"-c statement_timeout={STATEMENT_S}s"}
-        return create_engine(url, pool_pre_ping=True, connect_args=timeouts if url.startswith("postgresql") else {})
+        limits = describe_limits(writes=begin == "IMMEDIATE") if url.startswith("postgresql") else {}
+        engine = create_engine(url, pool_pre_ping=True, connect_args=limits)
+        bound_connections(engine)
+        return engine
     engine = create_engine(url, connect_args={"check_same_thread": False, "timeout": wait_s})
 
     @event.listens_for(engine, "connect")
@@ -37,6 +39,13 @@ def create_engine_for(url: str, synchronous: str, begin: str, wait_s: float = BU
         connection.exec_driver_sql(f"BEGIN {begin}")
 
     return engine
+
+
+def limit_answers(connection: Connection, limit_s: float | None) -> None:
+    """Let a connection wait so long for each answer, until it is back in its pool. None: without a limit, as for a migration."""
+    driver: Any = connection.connection.driver_connection
+    if hasattr(driver, "limit_s"):
+        driver.limit_s = limit_s
 
 
 def switch_to_wal(connection: Any, wait_s: float) -> None:
