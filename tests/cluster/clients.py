@@ -16,7 +16,7 @@ import httpx
 from tests.cluster.history import Operation
 from tests.cluster.local_cluster import Replica
 
-DUPLICATES, RETRACTIONS, READS = 0.05, 0.03, 0.1  # shares of the events
+DUPLICATES, RETRACTIONS, READS = 0.05, 0.03, 0.3  # shares of events, and of requests
 TIMEOUT_S = 10.0  # of a request; then the client asks another replica
 PAUSE_S = 0.05  # before the same is sent again
 GIVE_UP_S = 180.0  # without any acknowledgement

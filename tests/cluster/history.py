@@ -83,7 +83,10 @@ def check_log(log: Sequence[LogEntry]) -> Iterator[str]:
 
 
 def check_acknowledged(history: Iterable[Operation], log: Sequence[LogEntry]) -> Iterator[str]:
-    """Yield what was acknowledged and is not in the log, or not at the offset that was named."""
+    """Yield what was acknowledged and is not in the log, or not at the offset that was named.
+
+    Feedback that is sent again after it was retracted is acknowledged with the offset of the retraction.
+    """
     offset_of = {id: offset for offset, id in log}
     for each in history:
         if each.outcome != "acknowledged" or each.action == "predict":
@@ -91,7 +94,7 @@ def check_acknowledged(history: Iterable[Operation], log: Sequence[LogEntry]) ->
         for id, offset in zip(each.ids, each.offsets, strict=True):
             if id not in offset_of:
                 yield f"{id}, acknowledged by replica {each.replica} at offset {offset}, is lost"
-            elif offset_of[id] != offset:
+            elif offset not in (offset_of[id], offset_of.get(f"{id}#retraction")):
                 yield f"{id} was acknowledged at offset {offset} and is at {offset_of[id]}"
 
 

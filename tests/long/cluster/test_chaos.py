@@ -12,11 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
+import httpx
 import pytest
 
-from tests.cluster.agreement import hash_at, list_entries, read_log, wait_equal
+from tests.cluster.agreement import hash_at, list_entries, read_log, read_state, wait_equal
 from tests.cluster.clients import ClientThreads, RecordingClient
 from tests.cluster.history import Operation, Outage, check_history, check_states, find_failures, find_percentile
 from tests.cluster.local_cluster import LocalCluster, Replica, wait_for
@@ -133,6 +135,20 @@ class Chaos:
         self.outages[place] = Outage(replica.number, kind, began, time.monotonic() + settling_s)  # type: ignore[arg-type]
 
 
+def wait_learned(replicas: list[Replica]) -> None:
+    """Return once each replica answers with something that it has learned."""
+    with httpx.Client(trust_env=False, timeout=10) as http:
+        for replica in replicas:
+            wait_for(partial(has_learned, replica, http), 60, "something that is learned")
+
+
+def has_learned(replica: Replica, http: httpx.Client) -> bool:
+    try:
+        return read_state(replica, http).learned_until > 0
+    except StopIteration:  # no version yet
+        return False
+
+
 def is_alive(pid: int) -> bool:
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
@@ -147,6 +163,7 @@ def test_whatever_is_killed_and_cut_every_replica_learns_what_was_acknowledged_o
         chaos = Chaos(cluster, SEED)
         recording = [RecordingClient(number, cluster.replicas, SEED, BATCH) for number in range(CLIENTS)]
         threads = ClientThreads(recording, CLIENT_PAUSE_S).start()
+        wait_learned(cluster.replicas)  # each has answered with something that it has learned
         began = time.monotonic()
         chaos.wait(UNDISTURBED_S)
         disturbed_at = time.monotonic()
