@@ -19,6 +19,7 @@ CONNECT_S, STATEMENT_S = 5, 10  # Postgres counts as unavailable after these
 ANSWER_S = (
     STATEMENT_S + 2.0
 )  # after which a connection without an answer is closed; the server reports the other limit itself
+PING_S = 2.0  # for the answer of a connection from the pool, before it is used again
 IDLE_S = 3  # in which a client that is in a transaction of the writer has to say what follows
 PROBE_S, INTERVAL_S, PROBES = 3, 2, 3  # of TCP, on both sides: first probe after, next one after, and how many are lost
 UNSENT_S = 10  # that data may stay unacknowledged
@@ -58,6 +59,17 @@ def bound_connections(engine: Engine, limit_s: float = ANSWER_S) -> None:
         connection = connection_class().connect(*arguments, **named)
         connection.limit_s = limit_s
         return connection
+
+    ping = engine.dialect.do_ping
+
+    def ping_soon(connection: Any) -> bool:
+        connection.limit_s = PING_S
+        try:
+            return ping(connection)
+        finally:
+            connection.limit_s = limit_s
+
+    engine.dialect.do_ping = ping_soon  # type: ignore[assignment, method-assign]
 
     @event.listens_for(engine, "checkin")
     def restore(connection: Any, _: Any) -> None:

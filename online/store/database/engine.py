@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 
 from online.errors import Unavailable
 from online.store.database.bounded import bound_connections, describe_limits
@@ -87,6 +87,6 @@ def first_line(error: BaseException) -> str:
     return str(cause).splitlines()[0] if str(cause) else type(cause).__name__
 
 
-def unavailable(error: DBAPIError) -> Unavailable:
+def unavailable(error: SQLAlchemyError) -> Unavailable:
     """Return the error for a write that the database refused."""
     return Unavailable(f"the store refused the write, nothing was changed: {first_line(error)}")

@@ -23,7 +23,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from sqlalchemy import Connection, Row, Select, delete, insert
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, PendingRollbackError, SQLAlchemyError
 
 from online.errors import SetupError, Unavailable
 from online.io.private import create_private, make_private
@@ -44,6 +44,7 @@ log = logging.getLogger("online.store")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+LOST = DBAPIError, PendingRollbackError  # the second: an earlier piece of the same transaction has lost the connection
 MAX_GROUP = 512  # pieces of work in one transaction
 MAX_PASSED = 4  # transactions that go before a piece of background work
 WAL_ROOM_BYTES = 6_000_000  # a little more than the WAL of SQLite grows to before it starts over
@@ -202,7 +203,7 @@ class Store:
             with engine.begin() as connection:
                 outcomes = [(work, *self._attempt(connection, work, alone=len(group) == 1)) for work in group]
         except Exception as error:  # the transaction failed as a whole: none of the work is in the store
-            failure = error if not isinstance(error, DBAPIError) else unavailable(error)
+            failure = unavailable(error) if isinstance(error, LOST) else error
             outcomes = [(work, None, failure) for work in group]
         else:
             self._follow_commit()
@@ -228,7 +229,7 @@ class Store:
         try:
             with connection.begin_nested():
                 return work.run(connection), None
-        except DBAPIError as error:
+        except LOST as error:
             return None, unavailable(error)
         except Exception as error:  # raised to the caller that submitted the work
             return None, error

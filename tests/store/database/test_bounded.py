@@ -1,13 +1,15 @@
 """Connections to Postgres that nobody answers on: both sides notice, and neither waits for long."""
 
+import threading
 import time
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
 
+from online.errors import Unavailable
 from online.serving.replica_follower import SILENT_S, listen
 from online.store import Store
 from online.store.database.engine import create_engine_for, limit_answers
@@ -54,6 +56,35 @@ def test_a_follower_notices_that_its_connection_is_silent(postgres_url: str, lin
                 began = time.monotonic()
     assert time.monotonic() - began < SILENT_S + 3
     link.heal()
+    store.close()
+
+
+def test_a_connection_that_is_lost_within_a_group_refuses_all_of_it_and_the_next_group_is_written(
+    postgres_url: str,
+) -> None:
+    store, begun, ready = Store(postgres_url), threading.Event(), threading.Event()
+
+    def wait(_: Connection) -> None:
+        begun.set()
+        ready.wait(10)
+
+    first = store.submit(wait)
+    begun.wait(10)  # what follows waits for the writer, and goes into one transaction
+    write = text("INSERT INTO meta (key, value) VALUES (:key, 'x')")
+    lost = [
+        store.submit(lambda connection: connection.execute(write, {"key": "before"})),
+        store.submit(lambda connection: connection.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))),
+        store.submit(lambda connection: connection.execute(write, {"key": "after"})),
+    ]
+    ready.set()
+    first.result()
+    for each in lost:
+        with pytest.raises(Unavailable, match="nothing was changed"):
+            each.result()
+    keys = "SELECT key FROM meta WHERE value = 'x'"
+    assert store.read(lambda connection: connection.execute(text(keys)).all()) == []
+    store.submit(lambda connection: connection.execute(write, {"key": "later"})).result()
+    assert store.read(lambda connection: connection.execute(text(keys)).all()) == [("later",)]
     store.close()
 
 
