@@ -108,7 +108,9 @@ class RedisStream:
         """Return entries up to the first that does not count. Raises BrokenCopy if that is the first of all."""
         rows = self._read_page(after, count)
         if not rows and block_ms > 0:
-            self._call(self.redis.xread, {self.key: f"{after}-1"}, count=1, block=max(1, int(min(block_ms, MAX_BLOCK_MS))))
+            self._call(
+                self.redis.xread, {self.key: f"{after}-1"}, count=1, block=max(1, int(min(block_ms, MAX_BLOCK_MS)))
+            )
             rows = self._read_page(after, count)
         entries: list[Event] = []
         for name, fields in rows:
