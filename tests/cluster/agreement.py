@@ -68,5 +68,17 @@ def wait_equal(replicas: Sequence[Replica], until: int, timeout_s: float = 60.0)
             same = {(each.learned_until, each.state_sha256) for each in states}
             return states if len(same) == 1 and states[0].learned_until >= until else None
 
-        found = wait_for(agreed, timeout_s, f"agreement of {len(replicas)} replicas on offset {until}")
+        try:
+            found = wait_for(agreed, timeout_s, f"agreement of {len(replicas)} replicas on offset {until}")
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}: {[describe_replica(each, http) for each in replicas]}") from None
     return found, time.monotonic() - began
+
+
+def describe_replica(replica: Replica, http: httpx.Client) -> str:
+    """Return what a replica says of its model, for the message of an error."""
+    try:
+        answer = http.get(f"{replica.url}/v1/models/vec")
+    except httpx.HTTPError as error:
+        return f"replica {replica.number}: {error!r}"
+    return f"replica {replica.number}: {answer.text[:600]}; {replica.output[-1500:]}"

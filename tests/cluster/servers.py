@@ -18,7 +18,13 @@ from tests.cluster.local_cluster import LOOPBACK, find_free_port, wait_for
 
 START_S = 30.0
 POSTGRES = Path("/usr/lib/postgresql")
-FAST = "fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off"  # for data that nobody keeps
+FAST = (
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "autovacuum=off",
+    "max_connections=400",
+)  # for data that nobody keeps
 
 
 class MissingServer(RuntimeError):

@@ -22,6 +22,7 @@ from tests.cluster.agreement import hash_at, list_entries, read_log, read_state,
 from tests.cluster.clients import ClientThreads, RecordingClient
 from tests.cluster.history import Operation, Outage, check_history, check_states, find_failures, find_percentile
 from tests.cluster.local_cluster import LocalCluster, Replica, wait_for
+from tests.cluster.servers import OwnPostgres
 
 KILLS = int(os.environ.get("ONLINE_CHAOS_KILLS", "20"))
 EVENTS = int(os.environ.get("ONLINE_CHAOS_EVENTS", "3000"))
@@ -157,9 +158,11 @@ def is_alive(pid: int) -> bool:
 
 @pytest.mark.long
 def test_whatever_is_killed_and_cut_every_replica_learns_what_was_acknowledged_once(
-    tmp_path: Path, postgres_url: str, redis_url: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, own_postgres: OwnPostgres, redis_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with LocalCluster(tmp_path, postgres_url, redis_url, replicas=3, restart_max_s=0.2, durable_every_s=0.5) as cluster:
+    with LocalCluster(
+        tmp_path, own_postgres.url, redis_url, replicas=3, restart_max_s=0.2, durable_every_s=0.5
+    ) as cluster:
         chaos = Chaos(cluster, SEED)
         recording = [RecordingClient(number, cluster.replicas, SEED, BATCH) for number in range(CLIENTS)]
         threads = ClientThreads(recording, CLIENT_PAUSE_S).start()
@@ -183,7 +186,7 @@ def test_whatever_is_killed_and_cut_every_replica_learns_what_was_acknowledged_o
         until = max(offset for each in history for offset in each.offsets)
         states, equal_s = wait_equal(cluster.replicas, until)
         logs = "\n".join(each.output for each in cluster.replicas)
-    events = read_log(postgres_url)
+    events = read_log(own_postgres.url)
     freshness = [each for client in recording for each in client.freshness_s]
     with capsys.disabled():
         print_figures(chaos, history, freshness, (began, disturbed_at, healed_at, stopped_at))

@@ -22,7 +22,6 @@ from tests.cluster.agreement import hash_at, list_entries, read_log, wait_equal
 from tests.cluster.history import check_log, check_states
 from tests.cluster.local_cluster import LOOPBACK, LocalCluster, Replica, wait_for
 from tests.cluster.servers import MissingServer, OwnPostgres, OwnRedis
-from tests.conftest import create_database
 from tests.support import skip_or_fail
 
 pytestmark = pytest.mark.long
@@ -105,13 +104,13 @@ def with_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """Two replicas with a Redis of their own."""
     folder = tmp_path_factory.mktemp("failures")
     try:
-        redis = OwnRedis(folder / "redis")
+        redis, server = OwnRedis(folder / "redis"), OwnPostgres()
     except MissingServer as error:
         skip_or_fail(str(error))
-    for store in create_database():
-        with LocalCluster(folder / "cluster", store, redis.url, namespaces=False, durable_every_s=0.3) as cluster:
-            yield Scene(cluster, store, redis)
+    with LocalCluster(folder / "cluster", server.url, redis.url, namespaces=False, durable_every_s=0.3) as cluster:
+        yield Scene(cluster, server.url, redis)
     redis.kill()
+    server.close()
 
 
 def delay_all(scene: Scene, seconds: float) -> None:
@@ -213,17 +212,6 @@ def test_a_redis_that_takes_over_and_missed_writes_is_completed(
 
 
 # Postgres
-
-
-@pytest.fixture
-def own_postgres() -> Iterator[OwnPostgres]:
-    """A cluster of Postgres that a test may kill."""
-    try:
-        server = OwnPostgres()
-    except MissingServer as error:
-        skip_or_fail(str(error))
-    yield server
-    server.close()
 
 
 def check_refused(scene: Scene, replica: Replica, items: list[dict[str, Any]]) -> None:
@@ -329,15 +317,15 @@ def test_a_standby_that_lacks_the_last_commits_takes_over_and_every_replica_lear
 
 
 def test_a_transaction_that_commits_late_is_neither_skipped_nor_passed(
-    tmp_path: Path, postgres_url: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, own_postgres: OwnPostgres, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with LocalCluster(tmp_path, postgres_url, namespaces=False, durable_every_s=0.3) as cluster:
-        scene = Scene(cluster, postgres_url)
+    with LocalCluster(tmp_path, own_postgres.url, namespaces=False, durable_every_s=0.3) as cluster:
+        scene = Scene(cluster, own_postgres.url)
         head = scene.use_all()
         scene.check_agreed(head)
-        events = read_log(postgres_url)
+        events = read_log(own_postgres.url)
         late, visible = make_events(events, 2)
-        server = postgres_url.replace("+psycopg", "")
+        server = own_postgres.url.replace("+psycopg", "")
         with psycopg.connect(server) as first, psycopg.connect(server) as second:
             insert_event(first, late)
             insert_event(second, visible)
@@ -391,7 +379,7 @@ def insert_event(connection: "psycopg.Connection[Any]", event: Event) -> None:
 
 
 def test_clocks_that_jump_change_nothing_that_is_learned(
-    tmp_path: Path, postgres_url: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, own_postgres: OwnPostgres, capsys: pytest.CaptureFixture[str]
 ) -> None:
     library = next((path for path in FAKETIME.parent.parent.parent.glob("*/faketime/libfaketime.so.1")), FAKETIME)
     if not library.exists():
@@ -399,7 +387,7 @@ def test_clocks_that_jump_change_nothing_that_is_learned(
     files = [tmp_path / f"clock-{number}" for number in (1, 2)]
     for file in files:
         set_clock(file, "+0")
-    cluster = LocalCluster(tmp_path / "cluster", postgres_url, namespaces=False, durable_every_s=0.3)
+    cluster = LocalCluster(tmp_path / "cluster", own_postgres.url, namespaces=False, durable_every_s=0.3)
     for replica, file in zip(cluster.replicas, files, strict=True):
         faked = {"LD_PRELOAD": str(library), "FAKETIME_TIMESTAMP_FILE": str(file), "FAKETIME_NO_CACHE": "1"}
         replica.variables = {
@@ -409,7 +397,7 @@ def test_clocks_that_jump_change_nothing_that_is_learned(
             "DONT_FAKE_MONOTONIC": "1",
         }
     with cluster:
-        scene = Scene(cluster, postgres_url)
+        scene = Scene(cluster, own_postgres.url)
         last = scene.use_all(1)
         for first, second in (("+3d", "-2h"), ("-400d", "+10y"), ("+0", "+0")):
             set_clock(files[0], first)

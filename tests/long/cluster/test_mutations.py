@@ -12,6 +12,7 @@ from tests.cluster.agreement import hash_at, list_entries, read_log, wait_equal
 from tests.cluster.clients import RecordingClient
 from tests.cluster.history import check_history, check_states
 from tests.cluster.local_cluster import LocalCluster
+from tests.cluster.servers import OwnPostgres
 
 ROOT = Path(__file__).parent.parent.parent.parent
 SOUND = ""
@@ -33,10 +34,10 @@ def commit(self, group):
 Store._commit = commit
 """
 SKIP_A_LATE_COMMIT = """
-from online.store import events
+from online.learning.learner import Learner
 
-read_page = events.read_page
-events.read_page = lambda result, after: [row for row in read_page(result, after) if row.offset != 7]
+read = Learner._read
+Learner._read = lambda *given, **named: [entry for entry in read(*given, **named) if entry.offset != 7]
 """
 
 
@@ -66,22 +67,22 @@ def run_cluster(
 
 @pytest.mark.long
 def test_an_unchanged_replica_shows_no_violation(
-    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run_cluster(tmp_path, postgres_url, monkeypatch, SOUND, kills=2) == ([], [])
+    assert run_cluster(tmp_path, own_postgres.url, monkeypatch, SOUND, kills=2) == ([], [])
 
 
 @pytest.mark.long
 def test_a_replica_that_acknowledges_before_the_commit_is_found(
-    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    violations, _ = run_cluster(tmp_path, postgres_url, monkeypatch, ACKNOWLEDGE_BEFORE_COMMIT, kills=3)
+    violations, _ = run_cluster(tmp_path, own_postgres.url, monkeypatch, ACKNOWLEDGE_BEFORE_COMMIT, kills=3)
     assert any("is lost" in each for each in violations), violations
 
 
 @pytest.mark.long
 def test_a_learner_that_skips_a_late_commit_is_found(
-    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, own_postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    violations, states = run_cluster(tmp_path, postgres_url, monkeypatch, SKIP_A_LATE_COMMIT, kills=0)
+    violations, states = run_cluster(tmp_path, own_postgres.url, monkeypatch, SKIP_A_LATE_COMMIT, kills=0)
     assert violations == [] and any("uninterrupted process" in each for each in states), states
