@@ -231,7 +231,7 @@ def measure_freshness(flags: Namespace) -> list[Figure]:
     for count in (1, 3):
         with running_cluster(flags.store, count) as (cluster, _):
             client, draw, pause = RecordingClient(1, cluster.replicas, seed=1), random.Random(1), threading.Event()
-            client.give([client._draw_item()])
+            client.give([client.draw_item()])
             wait_equal_states(cluster, 1)
             for _ in range(flags.reads):
                 client.act()

@@ -51,7 +51,7 @@ class RecordingClient:
 
     def act(self) -> int:
         """Give some feedback, perhaps with duplicates, perhaps retract some; return how many new events were acknowledged."""
-        items = [self._draw_item() for _ in range(self.batch)]
+        items = [self.draw_item() for _ in range(self.batch)]
         new = len(items)
         if self.sent and self.draw.random() < DUPLICATES * self.batch:
             items.append(self._repeat(self.draw.choice(self.sent)))
@@ -63,7 +63,8 @@ class RecordingClient:
             self.read(offset)
         return new
 
-    def _draw_item(self) -> dict[str, Any]:
+    def draw_item(self) -> dict[str, Any]:
+        """Return new feedback."""
         return self._repeat(f"c{self.number}-{len(self.sent)}-{self.draw.randrange(1 << 30)}")
 
     @staticmethod

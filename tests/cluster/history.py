@@ -169,14 +169,15 @@ def check_order_of_clients(history: Iterable[Operation]) -> Iterator[str]:
 def find_failures(history: Iterable[Operation], outages: Sequence[Outage]) -> list[Operation]:
     """Return the requests that failed although nothing explains it.
 
-    A connection may break only where the replica was killed or cut off, and 503 may only be the answer of one that was cut off.
+    A connection may break only where the replica was killed or cut off. Only one that was cut off may answer 503, or 504 where
+    an offset was to be learned.
     """
     return [each for each in history if each.outcome != "acknowledged" and not is_explained(each, outages)]
 
 
 def is_explained(failed: Operation, outages: Sequence[Outage]) -> bool:
     """Return whether an outage explains that a request failed."""
-    kinds = ("cut off",) if failed.status == 503 else ("killed", "cut off") if failed.status == 0 else ()
+    kinds = ("cut off",) if failed.status in (503, 504) else ("killed", "cut off") if failed.status == 0 else ()
     return any(
         each.replica == failed.replica
         and each.kind in kinds

@@ -9,7 +9,7 @@ import pytest
 from tests.learning.schedules import run_schedule
 
 FIRST = int(os.environ.get("ONLINE_SCHEDULE", "0"))  # a seed that failed
-SHORT = 1 if FIRST else 40
+SHORT = 1 if FIRST else 6
 LONG = int(os.environ.get("ONLINE_SCHEDULES", "10000"))
 
 

@@ -11,6 +11,7 @@ from online.errors import Unavailable
 from online.store.database.bounded import bound_connections, describe_limits
 from online.store.database.sqlite_checkpoints import FULL
 
+DEADLOCK = "40P01"  # SQLSTATE
 BUSY_TIMEOUT_S = 10  # SQLite waits this long for another process's commit
 
 
@@ -90,3 +91,8 @@ def first_line(error: BaseException) -> str:
 def unavailable(error: SQLAlchemyError) -> Unavailable:
     """Return the error for a write that the database refused."""
     return Unavailable(f"the store refused the write, nothing was changed: {first_line(error)}")
+
+
+def is_deadlock(error: BaseException) -> bool:
+    """Return whether Postgres ended a transaction because it and another one waited for each other: it may be done again."""
+    return getattr(getattr(error, "orig", None), "sqlstate", None) == DEADLOCK

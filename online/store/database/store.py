@@ -30,6 +30,7 @@ from online.io.private import create_private, make_private
 from online.store.database.engine import (
     create_engine_for,
     first_line,
+    is_deadlock,
     is_sqlite,
     snapshot_isolation,
     unavailable,
@@ -45,6 +46,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 LOST = DBAPIError, PendingRollbackError  # the second: an earlier piece of the same transaction has lost the connection
+MAX_ATTEMPTS = 5  # of a piece of work that Postgres ends because it and another replica wait for each other
 MAX_GROUP = 512  # pieces of work in one transaction
 MAX_PASSED = 4  # transactions that go before a piece of background work
 WAL_ROOM_BYTES = 6_000_000  # a little more than the WAL of SQLite grows to before it starts over
@@ -58,6 +60,7 @@ class StoreWork:
     durable: bool
     done: "Future[Any]"
     is_background: bool = False
+    attempts: int = 0
 
 
 class Store:
@@ -203,15 +206,19 @@ class Store:
             with engine.begin() as connection:
                 outcomes = [(work, *self._attempt(connection, work, alone=len(group) == 1)) for work in group]
         except Exception as error:  # the transaction failed as a whole: none of the work is in the store
-            failure = unavailable(error) if isinstance(error, LOST) else error
-            outcomes = [(work, None, failure) for work in group]
+            outcomes = [(work, None, error) for work in group]
         else:
             self._follow_commit()
-        for work, result, failure_or_none in outcomes:
-            if failure_or_none is not None:
-                work.done.set_exception(failure_or_none)
-            else:
+        for work, result, error_or_none in outcomes:
+            if error_or_none is None:
                 work.done.set_result(result)
+            elif is_deadlock(error_or_none) and work.attempts < MAX_ATTEMPTS:
+                work.attempts += 1
+                self._commit([work])  # alone, so that it holds fewer locks
+            else:
+                work.done.set_exception(
+                    unavailable(error_or_none) if isinstance(error_or_none, LOST) else error_or_none
+                )
 
     def _follow_commit(self) -> None:
         """Do what follows a commit. It is in the store, so that no failure may be reported as its own."""
@@ -229,8 +236,6 @@ class Store:
         try:
             with connection.begin_nested():
                 return work.run(connection), None
-        except LOST as error:
-            return None, unavailable(error)
         except Exception as error:  # raised to the caller that submitted the work
             return None, error
 

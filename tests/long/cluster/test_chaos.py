@@ -165,8 +165,9 @@ def test_whatever_is_killed_and_cut_every_replica_learns_what_was_acknowledged_o
     ) as cluster:
         chaos = Chaos(cluster, SEED)
         recording = [RecordingClient(number, cluster.replicas, SEED, BATCH) for number in range(CLIENTS)]
+        recording[0].give([recording[0].draw_item()])
+        wait_learned(cluster.replicas)
         threads = ClientThreads(recording, CLIENT_PAUSE_S).start()
-        wait_learned(cluster.replicas)  # each has answered with something that it has learned
         began = time.monotonic()
         chaos.wait(UNDISTURBED_S)
         disturbed_at = time.monotonic()

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from sqlalchemy import Connection, text
@@ -86,6 +87,25 @@ def test_a_connection_that_is_lost_within_a_group_refuses_all_of_it_and_the_next
     store.submit(lambda connection: connection.execute(write, {"key": "later"})).result()
     assert store.read(lambda connection: connection.execute(text(keys)).all()) == [("later",)]
     store.close()
+
+
+def test_replicas_whose_groups_wait_for_each_other_both_write(postgres_url: str) -> None:
+    stores, meeting = [Store(postgres_url) for _ in range(2)], threading.Barrier(2)
+    attempts = list[str]()
+
+    def lock_both(connection: Connection, first: str, second: str) -> str:
+        attempts.append(first)
+        lock_log(connection, first)
+        if len(attempts) <= 2:
+            meeting.wait(10)  # each has its first lock
+        lock_log(connection, second)
+        return first
+
+    work = [partial(lock_both, first="a", second="b"), partial(lock_both, first="b", second="a")]
+    done = [store.submit(each) for store, each in zip(stores, work, strict=True)]
+    assert [each.result(20) for each in done] == ["a", "b"] and len(attempts) == 3
+    for store in stores:
+        store.close()
 
 
 def test_a_writer_that_is_frozen_in_a_transaction_does_not_hold_up_the_others(postgres_url: str) -> None:
