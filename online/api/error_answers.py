@@ -15,6 +15,7 @@ REFUSAL_HEADERS = {
     401: {"WWW-Authenticate": "Bearer"},
     415: {"Accept-Encoding": ACCEPTED},
     429: {"Retry-After": "1"},
+    503: {"Retry-After": "1"},
 }
 
 

@@ -238,9 +238,14 @@ def read_events(connection: Connection, model: str, after: int, count: int, dige
 
 
 def read_page(result: CursorResult[Any], after: int) -> list[Row[Any]]:
-    """Return the rows of a page, up to the first event after the offset with which they hold more than MAX_PAGE_BYTES."""
+    """Return the rows of a page, up to the first event after the offset with which they hold more than MAX_PAGE_BYTES.
+
+    They end before a gap: offsets have none, so that an earlier event is on its way, and learning must not pass it.
+    """
     rows, size = list[Row[Any]](), 0
     for row in result:
+        if row.offset > (rows[-1].offset if rows else after) + 1:
+            break
         rows.append(row)
         size += len(row.features) if row.offset > after else 0
         if size > MAX_PAGE_BYTES:

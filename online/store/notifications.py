@@ -7,6 +7,7 @@ A notification may be lost, as while the connection is opened again, so those wh
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -15,12 +16,15 @@ from sqlalchemy import Connection
 from online.errors import OnlineError, Unavailable
 from online.io.wakeup import Wakeup
 from online.store import Store
+from online.store.database.engine import limit_answers
 from online.store.events import CHANNEL
 from online.telemetry import OutageLog
 
 log = logging.getLogger("online.store")
 
 POLL_S = 0.25  # the longest time between two answers of `listen`
+ASK_EVERY_S = 1.0  # for a sign of life
+SILENT_S = 3.0  # after which a connection on which the server does not answer is opened again
 
 
 class NotificationThread:
@@ -59,16 +63,25 @@ class NotificationThread:
             self._stopping.wait(POLL_S)
 
 
-def listen(connection: Connection) -> Iterator[set[str]]:
-    """Yield the models of which something was heard; every POLL_S at least, then perhaps none."""
+def listen(connection: Connection, clock: Callable[[], float] = time.monotonic) -> Iterator[set[str]]:
+    """Yield the models of which something was heard; every POLL_S at least, then perhaps none.
+
+    Every second it asks the server for a sign of life, because a connection that is cut off is silent like one on which
+    nothing happens. Raises the driver's error SILENT_S after the last answer.
+    """
     driver: Any = connection.connection.driver_connection
     connection.rollback()
     if not hasattr(driver, "notifies"):
         raise Unavailable("this driver of Postgres has no notifications: install psycopg 3")
+    limit_answers(connection, SILENT_S)
     driver.autocommit = True
     driver.execute(f"LISTEN {CHANNEL}")
     yield set()
+    asked_at = clock()
     while True:
+        if clock() - asked_at >= ASK_EVERY_S:
+            driver.execute("SELECT 1")
+            asked_at = clock()
         first = {notice.payload for notice in driver.notifies(timeout=POLL_S, stop_after=1)}
         yield first | {notice.payload for notice in driver.notifies(timeout=0)}
 

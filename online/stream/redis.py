@@ -45,6 +45,8 @@ redis.call('HSET', KEYS[2], ARGV[3], offset)
 return offset
 """
 DELETED = -2
+ANSWER_S = 2.0  # after which Redis counts as unavailable
+MAX_BLOCK_MS = 1_000.0  # that one command waits for an entry, well within the time for an answer
 # Returns entries from a place on: at most ARGV[2], and none after those that hold more than ARGV[3] bytes.
 PAGE = """
 local entries, size, start = {}, 0, ARGV[1]
@@ -66,7 +68,9 @@ class RedisStream:
     def __init__(self, url: str, model: str, namespace: str = "online", secret: bytes = b"") -> None:
         """secret: signs the entries. Those that were signed with another one do not count."""
         self.url, self.model, self.secret = url, model, secret
-        self.redis: Any = Redis.from_url(url, socket_connect_timeout=2, health_check_interval=30)
+        self.redis: Any = Redis.from_url(
+            url, socket_connect_timeout=ANSWER_S, socket_timeout=ANSWER_S, health_check_interval=30
+        )
         self.key, self.ids = f"{namespace}:stream:{model}", f"{namespace}:ids:{model}"
         self._add, self._page = self.redis.register_script(ADD), self.redis.register_script(PAGE)
 
@@ -104,7 +108,9 @@ class RedisStream:
         """Return entries up to the first that does not count. Raises BrokenCopy if that is the first of all."""
         rows = self._read_page(after, count)
         if not rows and block_ms > 0:
-            self._call(self.redis.xread, {self.key: f"{after}-1"}, count=1, block=max(1, int(block_ms)))
+            self._call(
+                self.redis.xread, {self.key: f"{after}-1"}, count=1, block=max(1, int(min(block_ms, MAX_BLOCK_MS)))
+            )
             rows = self._read_page(after, count)
         entries: list[Event] = []
         for name, fields in rows:

@@ -37,6 +37,7 @@ log = logging.getLogger("online.api")
 
 Headers = Sequence[tuple[bytes, bytes]]
 CLOSE: Headers = ((b"connection", b"close"),)
+RETRY: Headers = ((b"retry-after", b"1"),)
 NO_HEADERS: Headers = ()
 ORIGIN = b"origin"
 
@@ -170,7 +171,11 @@ class DirectEndpoint:
             request.keep_alive = False
         self.model.metrics.refused.labels(str(int(status))).inc()
         default_headers = request.default_headers
-        head = self._build_head(status, self.model.live.current, (*default_headers, *(() if is_known else CLOSE)))
+        head = self._build_head(
+            status,
+            self.model.live.current,
+            (*default_headers, *(RETRY if status == 503 else ()), *(() if is_known else CLOSE)),
+        )
         if not request.response_complete:
             self._send(request, head, {"error": text})
 

@@ -5,9 +5,10 @@ import time
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 
 from online.errors import Unavailable
+from online.store.database.bounded import bound_connections, describe_limits
 from online.store.database.sqlite_checkpoints import FULL
 
 BUSY_TIMEOUT_S = 10  # SQLite waits this long for another process's commit
@@ -15,7 +16,6 @@ LOCK_CONFLICTS = ("55P03", "40P01")  # lock_not_available, deadlock_detected
 # connections of an engine: a replica has three processes with two engines each, and Postgres takes 100 in all
 KEPT, MORE = 2, 6
 POOL_WAIT_S = 30  # for one of them
-CONNECT_S, STATEMENT_S = 5, 10  # Postgres counts as unavailable after these
 
 
 def create_engine_for(url: str, synchronous: str, begin: str, wait_s: float = BUSY_TIMEOUT_S) -> Engine:
@@ -24,11 +24,12 @@ def create_engine_for(url: str, synchronous: str, begin: str, wait_s: float = BU
     synchronous: the SQLite pragma. wait_s: how long a transaction on SQLite waits for another process.
     """
     if not is_sqlite(url):
-        timeouts = {"connect_timeout": CONNECT_S, "options": f"-c statement_timeout={STATEMENT_S}s"}
-        arguments = timeouts if url.startswith("postgresql") else {}
-        return create_engine(
-            url, pool_pre_ping=True, pool_size=KEPT, max_overflow=MORE, pool_timeout=POOL_WAIT_S, connect_args=arguments
+        limits = describe_limits(writes=begin == "IMMEDIATE") if url.startswith("postgresql") else {}
+        engine = create_engine(
+            url, pool_pre_ping=True, pool_size=KEPT, max_overflow=MORE, pool_timeout=POOL_WAIT_S, connect_args=limits
         )
+        bound_connections(engine)
+        return engine
     engine = create_engine(url, connect_args={"check_same_thread": False, "timeout": wait_s})
 
     @event.listens_for(engine, "connect")
@@ -44,6 +45,13 @@ def create_engine_for(url: str, synchronous: str, begin: str, wait_s: float = BU
         connection.exec_driver_sql(f"BEGIN {begin}")
 
     return engine
+
+
+def limit_answers(connection: Connection, limit_s: float | None) -> None:
+    """Let a connection wait so long for each answer, until it is back in its pool. None: without a limit, as for a migration."""
+    driver: Any = connection.connection.driver_connection
+    if hasattr(driver, "limit_s"):
+        driver.limit_s = limit_s
 
 
 def switch_to_wal(connection: Any, wait_s: float) -> None:
@@ -85,11 +93,11 @@ def first_line(error: BaseException) -> str:
     return str(cause).splitlines()[0] if str(cause) else type(cause).__name__
 
 
-def is_lock_conflict(error: DBAPIError) -> bool:
+def is_lock_conflict(error: BaseException | None) -> bool:
     """Return whether Postgres has ended a wait for a lock: it took longer than `lock_timeout`, or both sides waited for each other."""
-    return getattr(error.orig, "sqlstate", None) in LOCK_CONFLICTS
+    return getattr(getattr(error, "orig", None), "sqlstate", None) in LOCK_CONFLICTS
 
 
-def unavailable(error: DBAPIError) -> Unavailable:
+def unavailable(error: SQLAlchemyError) -> Unavailable:
     """Return the error for a write that the database refused."""
     return Unavailable(f"the store refused the write, nothing was changed: {first_line(error)}")

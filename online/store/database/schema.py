@@ -27,7 +27,7 @@ from online.store.callers.held_feedback import HELD
 from online.store.callers.quotas import QUOTAS
 from online.store.classes import CLASSES
 from online.store.conversations.conversations import CONVERSATION_TABLES
-from online.store.database.engine import create_engine_for, first_line, without_password
+from online.store.database.engine import create_engine_for, first_line, limit_answers, without_password
 from online.store.database.meta import META
 from online.store.database.tables import CORE, MIGRATIONS, TableGroup
 from online.store.drift_alarms import DRIFT_ALARMS
@@ -166,6 +166,7 @@ def find_revision(connection: Connection, group: TableGroup, names: set[str], ur
 def lock_schema(connection: Connection) -> None:
     """Let one process migrate at a time. On SQLite the transaction is the lock."""
     if connection.dialect.name == "postgresql":
+        limit_answers(connection, None)
         connection.execute(text("SET LOCAL statement_timeout = 0"))
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('online/schema'))"))
 

@@ -11,7 +11,7 @@ from contextlib import closing
 from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
-from online.store.database.engine import create_engine_for, is_sqlite
+from online.store.database.engine import create_engine_for, is_sqlite, limit_answers
 from online.store.database.schema import list_groups
 from online.store.database.store import Store
 
@@ -37,6 +37,7 @@ def vacuum_postgres(store: Store) -> dict[str, object]:
     engine = create_engine_for(store.url, "FULL", "IMMEDIATE").execution_options(isolation_level="AUTOCOMMIT")
     try:
         with engine.connect() as connection:
+            limit_answers(connection, None)
             connection.execute(text("SET statement_timeout = 0"))
             for table in tables:
                 connection.execute(text(f"VACUUM {engine.dialect.identifier_preparer.format_table(table)}"))

@@ -27,7 +27,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from sqlalchemy import Connection, Row, Select, delete, insert
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, PendingRollbackError, SQLAlchemyError
 
 from online.errors import SetupError, Unavailable
 from online.io.private import create_private, make_private
@@ -49,15 +49,12 @@ log = logging.getLogger("online.store")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+LOST = DBAPIError, PendingRollbackError  # the second: an earlier piece of the same transaction has lost the connection
 MAX_GROUP = 512  # pieces of work in one transaction
 LOCK_WAIT_MS = 100  # of a further piece of work in a transaction on Postgres
 MAX_REPEATS = 5  # of work by itself that waited for another replica while that one waited for it
 MAX_PASSED = 4  # transactions that go before a piece of background work
 WAL_ROOM_BYTES = 6_000_000  # a little more than the WAL of SQLite grows to before it starts over
-
-
-class LockWaitEnded(Exception):
-    """Work in a group would have waited for longer for a lock, or has waited for a replica that waited for it."""
 
 
 @dataclass(slots=True)
@@ -216,23 +213,24 @@ class Store:
                     if place == 1 and self.is_shared:
                         connection.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_WAIT_MS}")
                     result, failure_or_none = self._attempt(connection, work, alone=len(group) == 1)
-                    if isinstance(failure_or_none, LockWaitEnded):
+                    if is_lock_conflict(failure_or_none):
                         postponed.append(work)
                     else:
                         outcomes.append((work, result, failure_or_none))
         except Exception as error:  # the transaction failed as a whole: none of the work is in the store
-            if isinstance(error, DBAPIError) and is_lock_conflict(error) and repeats < MAX_REPEATS:
+            if is_lock_conflict(error) and repeats < MAX_REPEATS:
                 self._commit(group, repeats + 1)
                 return
-            failure = error if not isinstance(error, DBAPIError) else unavailable(error)
-            outcomes, postponed = [(work, None, failure) for work in group], []
+            outcomes, postponed = [(work, None, error) for work in group], []
         else:
             self._follow_commit()
-        for work, result, failure_or_none in outcomes:
-            if failure_or_none is not None:
-                work.done.set_exception(failure_or_none)
-            else:
+        for work, result, error_or_none in outcomes:
+            if error_or_none is None:
                 work.done.set_result(result)
+            else:
+                work.done.set_exception(
+                    unavailable(error_or_none) if isinstance(error_or_none, LOST) else error_or_none
+                )
         for work in postponed:
             self._commit([work])
 
@@ -252,8 +250,6 @@ class Store:
         try:
             with connection.begin_nested():
                 return work.run(connection), None
-        except DBAPIError as error:
-            return None, LockWaitEnded() if is_lock_conflict(error) else unavailable(error)
         except Exception as error:  # raised to the caller that submitted the work
             return None, error
 
