@@ -200,6 +200,13 @@ def test_grafana_finds_the_dashboard_and_its_source() -> None:
     )
 
 
+def test_each_alarm_has_a_section_in_the_runbook() -> None:
+    runbook = (DEPLOY.parent / "docs" / "how-to" / "operate-cluster.md").read_text()
+    headings = "\n".join(line for line in runbook.splitlines() if line.startswith("### "))
+    alarms = re.findall(r"- alert: (\w+)", RULES.read_text())
+    assert len(alarms) >= 10 and [alarm for alarm in alarms if f"`{alarm}`" not in headings] == []
+
+
 def test_prometheus_accepts_the_rules() -> None:
     if shutil.which("promtool") is None:
         skip_or_fail("promtool is not installed")

@@ -11,10 +11,10 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from online.errors import Unavailable
-from online.store.notifications import SILENT_S, listen
 from online.store import Store
 from online.store.database.engine import create_engine_for, limit_answers
 from online.store.events import lock_log
+from online.store.notifications import SILENT_S, listen
 from tests.cluster.fault_proxy import FaultProxy, LoopThread
 from tests.cluster.local_cluster import target_of
 
