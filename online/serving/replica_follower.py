@@ -11,6 +11,7 @@ It is a thread of the first worker. Without it, or while the store does not answ
 import logging
 import time
 from collections.abc import Callable, Mapping, Set
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -20,7 +21,7 @@ from online.models import is_exact
 from online.schemas.json_values import JSON, JSONObject
 from online.serving.model_runtime import ModelRuntime
 from online.snapshots import Snapshots
-from online.snapshots.agreed import mirror, read_revision
+from online.snapshots.agreed import ServingState, mirror, read_revision
 from online.snapshots.divergence import read_divergence
 from online.store import Store
 from online.store.leases import list_holders, read_clock
@@ -66,6 +67,8 @@ class ReplicaFollower:
         self._alone = {name for name, model in models.items() if not is_exact(model.spec.kind, model.spec.options)}
         self._thread = NotificationThread(store, self._hear, "replica-follower")
         self._fetching = OutageLog(log, "a version is not fetched")
+        self._fetcher = ThreadPoolExecutor(1, "version-fetcher")
+        self._fetches: dict[str, Future[None]] = {}
         self._missing_since: dict[str, float] = {}
         self._stale: dict[str, int] = {}
         self._reported_at = -1e9
@@ -77,6 +80,7 @@ class ReplicaFollower:
     def stop(self) -> None:
         """Stop following, and say that this replica is gone."""
         self._thread.stop()
+        self._fetcher.shutdown(wait=False, cancel_futures=True)
         with suppress(Unavailable):
             self.store.submit(partial(remove_replica, id=self.replica)).result()
 
@@ -154,17 +158,25 @@ class ReplicaFollower:
             return
         since = self._missing_since.setdefault(name, self.clock())
         waited_s = self.clock() - since
-        if state is not None and (waited_s >= GRACE_S or name in self.standing_by):
-            self._fetch(snapshots, [each for each in missing if each != state.previous or waited_s >= QUIET_S])
-            mirror(snapshots, state)
+        if state is not None and (waited_s >= GRACE_S or name in self.standing_by) and self._is_free(name):
+            wanted = [each for each in missing if each != state.previous or waited_s >= QUIET_S]
+            self._fetches[name] = self._fetcher.submit(self._fetch, snapshots, wanted, state)
 
-    def _fetch(self, snapshots: Snapshots, missing: list[int]) -> None:
-        """Fetch the versions that are missing, the live one first. Without anywhere to fetch from, the learner makes the next."""
+    def _is_free(self, name: str) -> bool:
+        """Return whether no version of a model is being fetched."""
+        return name not in self._fetches or self._fetches[name].done()
+
+    def _fetch(self, snapshots: Snapshots, missing: list[int], state: ServingState) -> None:
+        """Fetch the versions that are missing, the live one first. Without anywhere to fetch from, the learner makes the next.
+
+        It is a thread of its own: while a version of gigabytes is on its way, this replica goes on saying that it is here.
+        """
         if snapshots.fetch is None:
             return
         try:
             for version in missing:
                 snapshots.fetch(version)
+                mirror(snapshots, state)
             self._fetching.record_success()
         except (NotFound, Unavailable, OSError) as error:
             self._fetching.record_failure(error)

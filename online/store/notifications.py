@@ -44,7 +44,8 @@ class NotificationThread:
     def stop(self) -> None:
         """Stop listening."""
         self._stopping.set()
-        self._thread.join()
+        if self._thread.is_alive():  # a service that could not start has not begun to listen
+            self._thread.join()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
