@@ -1,4 +1,4 @@
-"""A seeded schedule of several replicas: which step is next, and where each is killed, follows from one number.
+r"""A seeded schedule of several replicas: which step is next, and where each is killed, follows from one number.
 
     append, relay, learn, look, damage Redis, cut off from Redis, kill    one step at a time, of a random replica
          \__ with a crash before or after each write that others see: claim, files, live, entry in Redis, deletion of the copy
