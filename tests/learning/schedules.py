@@ -1,4 +1,4 @@
-"""A seeded schedule of several replicas: which step is next, and where each is killed, follows from one number.
+r"""A seeded schedule of several replicas: which step is next, and where each is killed, follows from one number.
 
     append, relay, learn, look, damage Redis, cut off from Redis, kill    one step at a time, of a random replica
          \__ with a crash before or after each write that others see: claim, files, live, entry in Redis, deletion of the copy
@@ -7,6 +7,7 @@ No thread and no clock decides anything, so a seed that fails fails again: `ONLI
 """
 
 import random
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -158,7 +159,7 @@ def run_schedule(folder: Path, redis_url: str, seed: int) -> str:
     draw = random.Random(seed)
     points = CrashPoints(draw)
     points.is_active = False
-    store, namespace = f"sqlite:///{folder}/shared.db", f"online:schedule:{folder.name}:{seed}"
+    store, namespace = f"sqlite:///{folder}/shared.db", f"online:{uuid.uuid4().hex}"  # as each store has its own
     replicas = list[ScheduledReplica]()
     for number in range(REPLICAS):
         copy = UnreachableRedis(redis_url, "m", namespace, SECRET)
