@@ -346,7 +346,7 @@ class Learner:
             self.bases.advance(self._read_for, self.publisher.durable_until)
         if self.is_silent or (self.guard is not None and self.snapshots.control.frozen() is not None):
             return
-        due = self.publisher.find_due(self.training)
+        due = self.publisher.find_due(self.training, self._is_behind)
         if due is not None:
             self.publish(durable=due == "durable")
 

@@ -36,6 +36,7 @@ log = logging.getLogger("online.learner")
 
 PRUNE_EVERY = 32  # publications
 SLOW_S, REST_RATIO = 0.2, 5  # after a durable snapshot that took longer, rest for 5 times its cost
+BEHIND_EVERY_S = 0.25  # between two publications while more events wait
 REJECTED_REST_S = 1.0  # before the gate checks again whether a proposed snapshot is still worse
 LONG_AGO = -1e9
 
@@ -124,9 +125,11 @@ class Publisher:
         """How long it takes until the next version may be published."""
         return max(0.0, (self.published_at + self.publish_every_s - self.clock()) * 1000)
 
-    def find_due(self, training: TrainingState) -> Due | None:
+    def find_due(self, training: TrainingState, is_behind: bool = False) -> Due | None:
         """Return what is due to be published, if anything. Raises Unavailable if a durable version did not reach the disk.
 
+        is_behind: whether more events wait than were read at once. A version is then published more seldom, so that the learner
+        catches up sooner.
         A state that the gate refused is not tried again before more is learned.
         """
         if self.disk_write is not None and self.disk_write.cost_s.done():
@@ -137,7 +140,8 @@ class Publisher:
                 return None
             if self.agreement.needs_copy(place):
                 return "durable" if self._is_durable_due() else "serving"  # at once: others answer with it
-        if learned_until > self.tried_until and self.clock() - self.published_at >= self.publish_every_s:
+        every_s = max(self.publish_every_s, BEHIND_EVERY_S) if is_behind else self.publish_every_s
+        if learned_until > self.tried_until and self.clock() - self.published_at >= every_s:
             return "durable" if self._is_durable_due() else "serving"
         if self.rejected_since is None and learned_until > self.durable_until and self._is_durable_due():
             return "durable"

@@ -48,12 +48,10 @@ def test_a_learner_that_hangs_is_said_and_the_end_of_it_too(start: Start) -> Non
     assert read_metric(service) == 0 and service.stop() == 0
 
 
-def test_a_service_without_its_redis_answers_stores_feedback_and_says_that_learning_stands_still(start: Start) -> None:
+def test_a_service_without_its_redis_answers_and_learns_from_the_store(start: Start) -> None:
     service = start(VECTOR, standstill_s=1.0, stream="redis://127.0.0.1:1/0")
-    give(service, 4)
-    client = service.client("vec")
-    assert client.feedback_status(items(1)[0]["id"])["status"] == "accepted"
-    assert client.predict([[0, 1, 0, 0]])["learned_until"] == 0
-    assert until(lambda: find_standstill(service), what="the standstill")["events"] == 4
+    service.wait_learned("vec", give(service, 4))
+    assert service.client("vec").predict([[0, 1, 0, 0]])["learned_until"] == 4
+    assert find_standstill(service) is None
     assert service.stop() == 0
     assert "Redis at 127.0.0.1:1/0 does not answer" in service.output

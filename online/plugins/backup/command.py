@@ -44,7 +44,7 @@ def backup(
     \b
     Examples:
       online backup monday.tar.zst
-      online backup /backups/$(date +%F).tar.zst --with-keys
+      online backup /backups/monday.tar.zst --with-keys
     """
     from online.plugins.backup.backing_up import write_backup
 

@@ -89,7 +89,7 @@ class RequestForwarding(ReplicaRequests):
     async def _ask_server(self, request: Request, model: str) -> Response | None:
         """Return the answer of a replica that serves a model; None if none is known that does. Raises Unavailable."""
         serving = [each for each in await self._list_all() if model in each.report.get("models", {})]
-        if FORWARDED in request.scope or not serving:
+        if HEADER in request.headers or not serving:  # a replica has sent it: it is not sent on
             return None
         for replica in serving:
             answer = await self._send(request, replica) if replica.is_present and replica.url else None

@@ -11,6 +11,7 @@ from online.errors import (
     OnlineError,
     QuotaExceeded,
     TextTooLong,
+    UnknownModel,
     UnknownVersion,
     UnknownVersionLabel,
 )
@@ -45,6 +46,7 @@ WORKS: list[Work] = [
 SPECIAL: dict[type[OnlineError], OnlineError] = {
     AlreadyDecided: AlreadyDecided("a", "key:ann", "approve"),
     TextTooLong: TextTooLong("the reply", 9, 8),
+    UnknownModel: UnknownModel("there is no model 'm'", "m"),
     UnknownVersion: UnknownVersion("m", 3),
     UnknownVersionLabel: UnknownVersionLabel("m", "x", ["stable"]),
     QuotaExceeded: QuotaExceeded("too much", 17),
