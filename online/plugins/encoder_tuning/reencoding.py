@@ -27,6 +27,7 @@ from online.store.encoder_moves import (
     finish_move,
     load_predictions_to_move,
 )
+from online.store.events import head_of
 from online.store.publications import record_change
 from online.telemetry import log_event
 
@@ -75,8 +76,9 @@ class Reencoding:
             return False
         self._encode(events, predictions)
         finish_move(self.connection, self.model)
-        adoption = ControlChange("adopt_encoder", encoder=name)
-        record_change(self.connection, self.model, adoption, self.connection.dialect.name != "sqlite")
+        if head_of(self.connection, self.model):  # before the first event nothing answers with another encoder
+            adoption = ControlChange("adopt_encoder", encoder=name)
+            record_change(self.connection, self.model, adoption, self.connection.dialect.name != "sqlite")
         self.connection.commit()
         held_ms = round(1000 * (time.monotonic() - began), 1)  # no other writer could commit for this time
         log_event(log, "encoder adopted", model=self.model, encoder=name[:16] or "frozen", held_ms=held_ms)
