@@ -121,7 +121,14 @@ def follow_publication(state: ServingState, new: Publication, publications: Publ
     """Return the state after a publication was accepted: it goes live unless a freeze or a roll back prevents it."""
     if state.frozen is not None or not goes_live(state, new, publications):
         return state
-    return replace(state, live=new.version, previous=state.live, held_until=0)
+    return replace(state, live=new.version, previous=find_previous(state, new, publications), held_until=0)
+
+
+def find_previous(state: ServingState, new: Publication, publications: Publications) -> int:
+    """Return the version that counts as the one before a new live version: not one that answers as the new one does."""
+    live = publications.find(state.live)
+    is_same = live is not None and live.recipe == new.recipe and 0 < new.taught_until <= live.learned_until
+    return state.previous if is_same else state.live
 
 
 def goes_live(state: ServingState, new: Publication, publications: Publications) -> bool:
@@ -197,7 +204,7 @@ def follow_thaw(state: ServingState, is_held: bool, publications: Publications) 
         return thawed
     if not goes_live(state if is_held else replace(state, held_until=0), newest, publications):
         return thawed
-    return replace(thawed, live=newest.version, previous=state.live, held_until=0)
+    return replace(thawed, live=newest.version, previous=find_previous(state, newest, publications), held_until=0)
 
 
 def follow_removal(state: ServingState, first: int) -> ServingState:

@@ -135,6 +135,19 @@ class SnapshotFolder:
         until = self.live_until(recipe)
         return learned_until > until and not (is_held and until >= 0)
 
+    def find_previous(self, new: Manifest) -> int:
+        """Return the version that counts as the one before a new live version; 0 if there is none.
+
+        One that has only learned control events, such as a label, answers as the live one does: what was before that stays so.
+        """
+        try:
+            live = self.live()
+        except CorruptSnapshot:
+            return 0
+        if live is None:
+            return 0
+        return live.previous if 0 < new.taught_until <= self.read_learned_until(live.version) else live.version
+
     def versions(self) -> list[int]:
         """Return every complete version, oldest first."""
         return list_numbers(self.path)

@@ -58,16 +58,17 @@ class SnapshotPublisher:
         with self.folder.locked():
             is_next = replaces or self.folder.goes_live(manifest.recipe, manifest.learned_until, manifest.taught_until)
             if is_next and self.control.frozen() is None:
-                self._set_live(manifest.version)
+                self._set_live(manifest)
         if waits:
             sync_folder(self.folder.path)
         self.folder.wakeup.notify()
         return published
 
-    def _set_live(self, version: int) -> None:
+    def _set_live(self, manifest: Manifest) -> None:
         """Make a new version live. The lock is held."""
+        version = manifest.version
         try:
-            self.folder.set_live(LiveVersion(version, previous=self.folder.live_number()), durable=False)
+            self.folder.set_live(LiveVersion(version, previous=self.folder.find_previous(manifest)), durable=False)
         except OSError as error:
             raise Unavailable(
                 f"version {version} of {self.folder.model} could not be made live: {error.strerror}"

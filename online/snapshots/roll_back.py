@@ -127,7 +127,9 @@ class LiveControl:
             )
             is_held = held and live is not None and newest is not None and newest.taught_until <= live.held_until
             if newest is not None and newest.learned_until > until and not is_held:
-                self.folder.set_live(LiveVersion(newest.version, previous=self.folder.live_number()), durable=True)
+                self.folder.set_live(
+                    LiveVersion(newest.version, previous=self.folder.find_previous(newest)), durable=True
+                )
             (self.folder.path / "FROZEN").unlink(missing_ok=True)
             sync_folder(self.folder.path)
             self.folder.wakeup.notify()

@@ -143,3 +143,17 @@ def test_a_log_with_changes_teaches_what_it_teaches_without_them(scene: Scene, c
     control.thaw(scene.learner.recipe)
     scene.learn(*vector_events(10, start=10))
     assert scene.fingerprint() == scene.fingerprint_without()
+
+
+def test_a_label_does_not_take_the_place_of_the_version_before(scene: Scene, control: VersionControl) -> None:
+    """Going back to the one before must change what answers."""
+    learn(scene, 1)
+    learn(scene, 1)
+    found = scene.snapshots.folder.live()
+    assert found is not None
+    control.set_label("stable", LabelTarget(found.version))
+    settle(scene)
+    after = scene.snapshots.folder.live()
+    assert after is not None and after.previous == found.previous
+    previous = scene.snapshots.folder.manifest(after.previous)
+    assert previous.state_sha256 != scene.snapshots.folder.manifest(after.version).state_sha256
