@@ -54,7 +54,7 @@ class ReplicaFollower:
     ) -> None:
         """replica: the name of this one. copy_journal: returns once all of its predictions are in the store.
 
-        url: where others reach it, which a plugin sets. duties: called after each look, in the thread of the follower.
+        url: where others reach it, which a plugin sets.
         standing_by: the models that another replica learns alone at present. describe_service: returns what is reported beside
         the models. clock_difference_s: of this machine to the database.
         """
@@ -63,7 +63,6 @@ class ReplicaFollower:
         self.clock_difference_s = 0.0
         self.describe_service: Callable[[], Mapping[str, JSON]] = dict
         self.handlers: dict[str, Handler] = {"copy_journal": self._copy_journal}
-        self.duties: list[Callable[[], None]] = []
         self._alone = {name for name, model in models.items() if not is_exact(model.spec.kind, model.spec.options)}
         self._thread = NotificationThread(store, self._hear, "replica-follower")
         self._fetching = OutageLog(log, "a version is not fetched")
@@ -125,8 +124,6 @@ class ReplicaFollower:
         revisions = self.store.read(load_revisions)
         for name in revisions.keys() & self.models.keys():
             self._follow(name, revisions[name])
-        for duty in self.duties:
-            duty()
 
     def describe(self) -> dict[str, JSON]:
         """Return what this replica says of itself.

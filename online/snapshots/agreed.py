@@ -23,6 +23,7 @@ from online.snapshots.labels import LabelTarget
 from online.snapshots.manifest import Manifest
 from online.snapshots.roll_back import Freeze, LastRollBack
 
+INCOMPLETE = b" incomplete"  # after the revision in AGREED: a version that the state names was not in the folder
 OWN_PREFIX = "job_"  # of labels that keep a version for work of this replica, which the others know nothing of
 
 
@@ -228,31 +229,39 @@ def mirror(snapshots: Snapshots, state: ServingState) -> list[int]:
     """Bring a folder to a serving state; return the versions that it names and that are not in the folder.
 
     Until the live one is there, the folder goes on with what it has. An older state than the folder was brought to before
-    changes nothing.
+    changes nothing, and neither does the same one, once nothing is missing: a learner asks for this many times a second.
     """
-    folder = snapshots.folder
+    folder, whole = snapshots.folder, str(state.revision).encode()
+    wanted = {state.live, state.previous, *(each.version for each in state.labels.values())} - {0}
     with folder.locked():
-        if state.revision < read_revision(snapshots):
+        if state.revision < read_revision(snapshots) or read_agreed(snapshots) == whole:
             return []
         present = set(folder.versions())
         mirror_freeze(snapshots, state.frozen)
         mirror_labels(snapshots, state.labels, present)
         mirror_roll_back(snapshots, state.rolled_back)
         mirror_live(snapshots, state, present)
-        replace_file(folder.path / AGREED, str(state.revision).encode(), durable=False)
+        replace_file(folder.path / AGREED, whole if wanted <= present else whole + INCOMPLETE, durable=False)
     if state.first_version and present and min(present) < state.first_version and state.live in present:
         snapshots.retention.remove_before(state.first_version)
     folder.wakeup.notify()
-    wanted = {state.live, state.previous, *(each.version for each in state.labels.values())} - {0}
     return sorted(wanted - present, key=lambda version: (version != state.live, version))
 
 
 def read_revision(snapshots: Snapshots) -> int:
     """Return the revision to which the folder was brought; -1 if it never was."""
     try:
-        return int((snapshots.folder.path / AGREED).read_text())
-    except (FileNotFoundError, ValueError):
+        return int(read_agreed(snapshots).removesuffix(INCOMPLETE))
+    except ValueError:
         return -1
+
+
+def read_agreed(snapshots: Snapshots) -> bytes:
+    """Return the revision to which the folder was brought, and whether a version was missing then; b"" if it never was."""
+    try:
+        return (snapshots.folder.path / AGREED).read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def mirror_freeze(snapshots: Snapshots, frozen: Freeze | None) -> None:

@@ -96,6 +96,7 @@ class SetAsideVersions:
             self.path.mkdir(exist_ok=True)
             shutil.rmtree(self.path / str(version), ignore_errors=True)
             (self.folder.path / str(version)).rename(self.path / str(version))
+            (self.folder.path / AGREED).unlink(missing_ok=True)  # it may name this version
         self.folder.forget_facts(version)
 
     def mark_learned_again(self, until: int) -> None:
