@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from benchmarks.clinc150 import Int8s, data_file
@@ -124,7 +125,10 @@ class TaughtExamples:
         model, events = create("ranker", {}), self.adaptation.events
         rows = self.rows([each.text for each in events])
         model.learn(
-            [build_example(replace(each.event, features=row.tobytes())) for each, row in zip(events, rows, strict=True)]
+            [
+                build_example(structs.replace(each.event, features=row.tobytes()))
+                for each, row in zip(events, rows, strict=True)
+            ]
         )
         return model
 

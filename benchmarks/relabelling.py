@@ -13,12 +13,13 @@ were chosen with seeds from 100 on; the figures are medians and ranges over othe
 
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 

@@ -52,6 +52,7 @@ log = logging.getLogger("online.learner")
 TRANSIENT_ERRORS = (Unavailable, MemoryError, torch.OutOfMemoryError)  # no entry causes these
 RETRY_S = 0.5  # after the stream or the disk did not answer
 HISTORY_PAGE = 1_000
+MAX_TURN, MAX_TURN_S = 4_096, 0.1  # entries and seconds that a learner which is behind takes at once
 RELEARNED_PAGE = 256  # entries of one step, which delay an entry that arrives meanwhile
 
 
@@ -194,6 +195,29 @@ class RefusalLog:
         self.offsets, self.reasons = [], set()
 
 
+class CatchUp:
+    """The number of entries of a turn: more and more while the learner is behind, as long as a turn is short.
+
+    What a turn costs beside its entries, as its query, is a third of the time of a fast kind. The number never decides what is learned.
+    """
+
+    def __init__(self) -> None:
+        self._grown = 0
+
+    def find_count(self, batch: int) -> int:
+        """Return the number of the next turn. batch: that of a learner which is not behind."""
+        return max(batch, self._grown)
+
+    def note(self, count: int, took_s: float, is_behind: bool) -> None:
+        """Note that so many entries were learned at once."""
+        if not is_behind:
+            self._grown = 0
+        elif took_s > MAX_TURN_S:
+            self._grown = count // 2
+        elif took_s < MAX_TURN_S / 2:
+            self._grown = min(2 * count, MAX_TURN)
+
+
 class Learner:
     """One model's learner. It may be killed at any point of `run`."""
 
@@ -219,6 +243,7 @@ class Learner:
         self.bases = Bases(
             snapshots, store, self.recipe, self._create_training, self._create_counts, setup.retention, setup.clock
         )
+        self.catch_up = CatchUp()
         self._is_behind = True  # whether the log may go on beyond what was read last
         self.workers = setup.workers.serve(snapshots.model, kind, options, setup.device)
         self.silent_until = 0  # nothing is published before this offset is learned
@@ -337,8 +362,10 @@ class Learner:
         self.publisher.look()
         entries = self._read_next()
         if entries:
+            began_at = self.setup.clock()
             with self.setup.quantum.turn(len(entries), self.setup.device):
                 self.learn(entries)
+            self.catch_up.note(len(entries), self.setup.clock() - began_at, self._is_behind)
         self.refusals.report(self._is_behind)
         if self.relearning is not None:
             self._relearn(self.relearning)
@@ -352,7 +379,7 @@ class Learner:
 
     def _read_next(self) -> list[Event]:
         """Read what is learned next: a batch, or far behind the head the rest of a range, which workers have summed."""
-        count = self.setup.quantum.find_count(self.setup.batch)
+        count = self.setup.quantum.find_count(self.catch_up.find_count(self.setup.batch))
         if self._is_behind:
             training = self.training
             count = self.workers.find_count(training.model, training.learned_until, self._head) or count

@@ -36,7 +36,8 @@ log = logging.getLogger("online.learner")
 
 PRUNE_EVERY = 32  # publications
 SLOW_S, REST_RATIO = 0.2, 5  # after a durable snapshot that took longer, rest for 5 times its cost
-BEHIND_EVERY_S = 0.25  # between two publications while more events wait
+BEHIND_EVERY_S = 0.25  # between two publications while more events wait, or BEHIND_RATIO times what one costs
+BEHIND_RATIO, BEHIND_MAX_S = 10, 2.0
 REJECTED_REST_S = 1.0  # before the gate checks again whether a proposed snapshot is still worse
 LONG_AGO = -1e9
 
@@ -57,8 +58,8 @@ class Publisher:
     durable_until: the offset in the newest snapshot that is on the disk, -1 without one. tried_until: the
     offset of the last attempt to publish. rejected_since: the offset of the first of the attempts that the gate has
     refused since it accepted one; None if it accepted the last one. parent: the version that the next one is derived from.
-    disk_write: the durable version that is being put on the disk, if any. agreement: with the learners of other replicas, where
-    the store may have any.
+    cost_s: what the last publication took. disk_write: the durable version that is being put on the disk, if any.
+    agreement: with the learners of other replicas, where the store may have any.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Publisher:
         )
         self.comparison = LiveComparison(kind, options, snapshots, setup.golden_questions)
         self.published_at = self.durable_at = LONG_AGO
-        self.durable_cost_s = 0.0
+        self.durable_cost_s = self.cost_s = 0.0
         self.durable_until = self.tried_until = -1
         self.rejected_since: int | None = None
         self.parent: int | None = None
@@ -140,7 +141,8 @@ class Publisher:
                 return None
             if self.agreement.needs_copy(place):
                 return "durable" if self._is_durable_due() else "serving"  # at once: others answer with it
-        every_s = max(self.publish_every_s, BEHIND_EVERY_S) if is_behind else self.publish_every_s
+        least_s = max(BEHIND_EVERY_S, min(BEHIND_RATIO * self.cost_s, BEHIND_MAX_S)) if is_behind else 0.0
+        every_s = max(self.publish_every_s, least_s)
         if learned_until > self.tried_until and self.clock() - self.published_at >= every_s:
             return "durable" if self._is_durable_due() else "serving"
         if self.rejected_since is None and learned_until > self.durable_until and self._is_durable_due():
@@ -179,6 +181,7 @@ class Publisher:
         if written is None:
             return None
         self._note_published(written)
+        self.cost_s = self.clock() - started_at
         self.comparison.mark_published(written.version)
         self.rejected_since = None
         if durable and self._waits(replaces):

@@ -18,6 +18,7 @@ from operator import attrgetter
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from online.schemas.json_values import JSON, JSONObject
@@ -31,8 +32,7 @@ Scope = Literal["", "reply", "question"]
 LARGEST_NUMBER = 1e300  # largest number a model may be taught, so that interval bounds stay finite
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(Struct, frozen=True):
     """One event to learn from. `offset` is its position in the stream and its identity.
 
     features: the encoded input; of sums, the file that a device sent (`contributions`). label: the right class (classification), the right reply's id

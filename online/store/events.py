@@ -11,13 +11,13 @@ that was replaced by another, or that went back in time and went on, has another
 
 import hashlib
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Literal
 
 from sqlalchemy import (
     Connection,
     CursorResult,
     Index,
-    Integer,
     Row,
     String,
     UniqueConstraint,
@@ -40,7 +40,9 @@ from online.store.repertoire.examples import add_examples, delete_examples
 
 CHANNEL = "online"  # of Postgres, on which replicas hear of changes
 GIVEN = ("label", "reward", "correction", "sums")  # kinds of a feedback's own event
+ROWS_AT_ONCE = 64  # that are fetched: features may take megabytes each
 MAX_PAGE_BYTES = 1 << 26  # of the features of one page: sums of devices may take megabytes each
+PageRow = Row[int, str, bytes, str]  # offset, body, features, digest
 EventSource = Literal["feedback", "repertoire", "operator"]
 
 
@@ -81,11 +83,11 @@ EVENTS = table_of(EventRow)
 
 # built once: to build a query takes several times as long as to run it
 OF_MODEL = EVENTS.c.model == bindparam("model")
+# a range and no limit: with statistics that are older than the rows, Postgres sorts all that follows for each page with a limit
 PAGE = (
     select(EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features, EVENTS.c.digest)
-    .where(OF_MODEL, EVENTS.c.offset >= bindparam("after"))
+    .where(OF_MODEL, EVENTS.c.offset.between(bindparam("after"), bindparam("until")))
     .order_by(EVENTS.c.offset)
-    .limit(bindparam("count", type_=Integer))
 )
 END = select(EVENTS.c.offset, EVENTS.c.digest).where(OF_MODEL).order_by(EVENTS.c.offset.desc()).limit(1)
 
@@ -228,26 +230,27 @@ def read_events(connection: Connection, model: str, after: int, count: int, dige
 
     digest: of the log up to `after`; "" if it is not known. Raises LogReplaced if the log is another one, or shorter.
     """
-    rows = read_page(connection.execute(PAGE, {"model": model, "after": after, "count": count + 1}), after)
-    if rows and rows[0].offset == after:
-        check_digest(model, after, digest, rows[0].digest)
+    rows = read_page(connection.execute(PAGE, {"model": model, "after": after, "until": after + count}), after)
+    if rows and rows[0][0] == after:
+        check_digest(model, after, digest, rows[0][3])
+        del rows[0]
     elif not rows:
         check_log(connection, model, after, digest)
-    later = rows[1:] if rows and rows[0].offset == after else rows[:count]
-    return [Event.parse(row.body, row.features, row.offset, row.digest) for row in later]
+    return [Event.parse(body, features, offset, own) for offset, body, features, own in rows]
 
 
-def read_page(result: CursorResult[Any], after: int) -> list[Row[Any]]:
+def read_page(result: CursorResult[int, str, bytes, str], after: int) -> list[PageRow]:
     """Return the rows of a page, up to the first event after the offset with which they hold more than MAX_PAGE_BYTES.
 
     They end before a gap: offsets have none, so that an earlier event is on its way, and learning must not pass it.
     """
-    rows, size = list[Row[Any]](), 0
-    for row in result:
-        if row.offset > (rows[-1].offset if rows else after) + 1:
+    rows, size, last = list[PageRow](), 0, after
+    for row in chain.from_iterable(result.partitions(ROWS_AT_ONCE)):
+        offset, _, features, _ = row
+        if offset > last + 1:
             break
         rows.append(row)
-        size += len(row.features) if row.offset > after else 0
+        last, size = offset, size + len(features) * (offset > after)
         if size > MAX_PAGE_BYTES:
             break
     result.close()

@@ -73,8 +73,10 @@ def load_log_rows(connection: Connection, model: str, after: int, count: int) ->
     is_about_kept = func.coalesce(is_kept(prediction), False)
     columns = (EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features, *given, *own, prediction.c.input, is_about_kept)
     query = select(*columns).select_from(joined)
-    page = query.where(EVENTS.c.model == model, EVENTS.c.offset > after).order_by(EVENTS.c.offset).limit(count)
-    return [LogRow(*row) for row in connection.execute(page)]
+    page = EVENTS.c.offset.between(after + 1, after + count)  # offsets have no gaps
+    return [
+        LogRow(*row) for row in connection.execute(query.where(EVENTS.c.model == model, page).order_by(EVENTS.c.offset))
+    ]
 
 
 def select_prediction_order(model: str, head: int) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from msgspec import structs
 
 from online.models import (
     KINDS,
@@ -120,19 +121,19 @@ NO_LABEL = Example(9_000, "reward", b"", "")
 BAD_TEXTS = [
     Example(9_001, "label", b"short", TOPICS[0]),
     Example(9_002, "correction", text(0, 1), TOPICS[0]),
-    replace(NO_LABEL, features=text(0, 1)),
+    structs.replace(NO_LABEL, features=text(0, 1)),
 ]
 BAD_VECTORS = [
     Example(9_001, "label", np.zeros(5).tobytes(), TOPICS[0]),
     Example(9_002, "correction", np.zeros(6).tobytes(), TOPICS[0]),
     Example(9_003, "retire", b"", ""),
-    replace(NO_LABEL, features=np.zeros(6).tobytes()),
+    structs.replace(NO_LABEL, features=np.zeros(6).tobytes()),
 ]
 BAD_TABLES = [
     Example(9_001, "label", b"\xff\x00 no JSON", TOPICS[0]),
     Example(9_002, "label", b"[1.0]", TOPICS[0]),
     Example(9_003, "reply", b"{}", TOPICS[0]),
-    replace(NO_LABEL, features=b"{}"),
+    structs.replace(NO_LABEL, features=b"{}"),
 ]
 BAD_ROWS = [*BAD_TABLES, Example(9_004, "label", b'{"width":[1.0]}', TOPICS[0])]
 BAD_FOR_RANKERS = [
@@ -369,7 +370,7 @@ def shuffle(examples: Sequence[Example], seed: int) -> list[Example]:
 
 
 def repeat(examples: Sequence[Example], times: int) -> list[Example]:
-    return [replace(e, offset=e.offset + 10_000 * again) for again in range(1, times + 1) for e in examples]
+    return [structs.replace(e, offset=e.offset + 10_000 * again) for again in range(1, times + 1) for e in examples]
 
 
 def test_every_registered_kind_is_in_this_suite() -> None:
@@ -620,7 +621,7 @@ def test_the_index_of_a_class_never_changes(exact_chooser: Case) -> None:
     model, before = exact_chooser.model(), list[str]()
     examples = [*exact_chooser.examples(COUNT), *repeat(new_class_examples(exact_chooser), 1)]
     if exact_chooser.kind == "classifier":  # the first event about a class may be that it is wrong
-        examples.insert(0, replace(examples[0], offset=0, label="zebra", reward=0.0))
+        examples.insert(0, structs.replace(examples[0], offset=0, label="zebra", reward=0.0))
     for start in range(0, len(examples), 3):
         model.learn(examples[start : start + 3])
         classes = indexed_classes(exact_chooser, model)

@@ -7,13 +7,13 @@ import random
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from online.errors import PreconditionFailed, SetupError
 from online.models import Options

@@ -3,12 +3,12 @@
 import os
 import signal
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from online.learning.gate import GoldenQuestion
 from online.learning.training_state import TrainingState

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from online.learning.gate import (
     Gate,
@@ -118,8 +119,8 @@ def test_held_out_events_are_chosen_by_id_and_balanced_over_the_classes() -> Non
 
 
 def test_one_caller_has_a_bounded_share_of_the_held_out_examples() -> None:
-    busy = [replace(event, holder=7) for event in vector_events(400)]
-    others = [replace(event, holder=holder) for holder, event in enumerate(vector_events(80, start=400), 100)]
+    busy = [structs.replace(event, holder=7) for event in vector_events(400)]
+    others = [structs.replace(event, holder=holder) for holder, event in enumerate(vector_events(80, start=400), 100)]
     held_out = hold_out(*busy, *others)
     of_busy = [item.offset for item in hold_out(*busy) if item.holder == 7]
     assert of_busy == [item.offset for item in hold_out(*vector_events(400))][-MAX_OF_HOLDER:]  # the newest

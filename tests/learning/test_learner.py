@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 from sqlalchemy import text
 
 from online.errors import EncoderMoved
@@ -75,7 +76,7 @@ def test_a_tower_retracts_by_a_replay_and_resumes_within_a_micro_batch(create_sc
 
 def test_the_manifest_of_a_regressor_counts_no_right_answers(create_scene: CreateScene) -> None:
     scene = create_scene("regressor", {**VECTOR, "target_scale": 64.0})
-    scene.learn(*(replace(event, label="7.5", choice="7.0") for event in vector_events(10)))
+    scene.learn(*(structs.replace(event, label="7.5", choice="7.0") for event in vector_events(10)))
     metrics = scene.snapshots.folder.manifests()[0].metrics
     assert (metrics["events"], metrics["rated"], set(metrics)) == (10, 10, {"events", "rated", "noise", "drift_alarms"})
 
@@ -278,10 +279,9 @@ def test_with_another_encoder_no_version_is_published_until_the_log_is_learned(c
     scene.workspace.store.submit(lambda c: begin_move(c, "m", "f" * 64, 12)).result()
     scene.options = {"encoder": "f" * 64}
     scene.learner = scene.start_learner(batch=5)
-    for _ in range(2):
-        scene.learner.step()
+    while scene.learner.training.learned_until < 12:
         assert scene.snapshots.folder.live() == before
-    scene.learner.step()
+        scene.learner.step()
     live = scene.snapshots.folder.live()
     assert live is not None and scene.snapshots.folder.manifest(live.version).recipe == scene.learner.recipe
     assert scene.live_until() == 12

@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from online.models import Example, ExampleKind
@@ -87,7 +87,7 @@ def numbers(examples: Sequence[Example]) -> list[Example]:
     kept = [example for example in examples if example.kind == "label"]
     noise = np.random.default_rng(len(kept)).normal(0, 0.1, len(kept))
     return [
-        replace(example, label=repr(round(10.0 * NAMES.index(example.label) + float(error), 3)))
+        structs.replace(example, label=repr(round(10.0 * NAMES.index(example.label) + float(error), 3)))
         for example, error in zip(kept, noise, strict=True)
     ]
 

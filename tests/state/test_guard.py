@@ -1,11 +1,11 @@
 """When the rollback guard rolls back, freezes and quarantines, and when it does nothing."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from math import ceil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from online.models import recipe
 from online.settings import GuardMode

@@ -1,11 +1,11 @@
 """The digests of the log: what they cover, what they leave out, and that they stay as they are."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from online.errors import LogReplaced
 from online.schemas.events import Event, chain_digest

@@ -8,10 +8,12 @@ the time or the task of an example.
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from online.errors import BadInput
 from online.evaluation.sources.log_format import Line, LoggedPrediction

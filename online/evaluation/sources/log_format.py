@@ -10,10 +10,11 @@ of version 3 before anything else sees them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import orjson
+from msgspec.structs import replace
 
 from online.errors import BadInput
 from online.schemas.events import Event

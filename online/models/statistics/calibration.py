@@ -46,11 +46,13 @@ class Holdout:
 
     def add(self, examples: Iterable[Example]) -> None:
         """Keep a sample of the examples: those with the smallest hashes of their offsets, whatever the order."""
-        for key, example in [(hash_offset(example.offset), example) for example in examples]:
-            if len(self._kept) < self.capacity or key < self._highest:
-                self._kept[key] = example
-                self._highest = max(key, self._highest)
-                self.revision = new_revision()
+        for example in examples:
+            key = hash_offset(example.offset)
+            if len(self._kept) >= self.capacity and key >= self._highest:
+                continue
+            self._kept[key] = example
+            self._highest = max(key, self._highest)
+            self.revision = new_revision()
             if len(self._kept) > self.capacity:
                 del self._kept[self._highest]
                 self._highest = max(self._kept)

@@ -31,15 +31,17 @@ class RecentRows:
     def add(self, x_BD: NDArray[np.int8], labels: Sequence[str], offsets: Sequence[int]) -> None:
         """Store the newest rows; the oldest give way."""
         first = max(0, len(offsets) - self.room)
-        for row_D, label, offset in zip(x_BD[first:], labels[first:], offsets[first:], strict=True):
-            if len(self.offsets) >= self.room and offset < self.offsets[0]:
-                continue
-            self._remove(offset)
-            insort(self.offsets, offset)
-            self._held[offset] = label, row_D.copy()
+        rows_BD, held = x_BD[first:].copy(), self._held
+        for row_D, label, offset in zip(rows_BD, labels[first:], offsets[first:], strict=True):
+            if offset in held:
+                self._remove(offset)
+            if self.offsets and offset < self.offsets[-1]:
+                insort(self.offsets, offset)
+            else:
+                self.offsets.append(offset)
+            held[offset] = label, row_D
             self._parts.pop(offset // CHUNK, None)
-            if len(self.offsets) > self.room:
-                self._remove(self.offsets[0])
+        self.remove(self.offsets[: max(0, len(self.offsets) - self.room)])
 
     def remove(self, offsets: Sequence[int]) -> None:
         """Remove rows that were retracted."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from online.errors import SetupError
@@ -183,5 +184,5 @@ class EncoderTuning:
     def _encode(self, each: TextEvent, features: NDArray[np.int8]) -> TextEvent:
         if not each.text:
             return each
-        event = replace(each.event, features=features[self.index[each.text]].tobytes())
+        event = structs.replace(each.event, features=features[self.index[each.text]].tobytes())
         return replace(each, event=event)

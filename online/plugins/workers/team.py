@@ -21,11 +21,12 @@ import uuid
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 import torch
+from msgspec import structs
 from torch._C._distributed_c10d import FileStore, Store, TCPStore
 
 from online.io.backoff import Backoff
@@ -343,7 +344,7 @@ def split_ranks(
 
 def pack_example(example: Example) -> dict[str, object]:
     """Return an example as JSON values."""
-    return {**asdict(example), "features": example.features.hex()}
+    return {**structs.asdict(example), "features": example.features.hex()}
 
 
 def unpack_example(fields: dict[str, object]) -> Example:

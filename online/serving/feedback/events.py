@@ -5,8 +5,7 @@ correction, known reply  -> the event; before it the reply is restored if it was
 correction, new reply    -> the reply's event, then the correction's
 """
 
-from dataclasses import replace
-
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from online.errors import BadInput, NotFound

@@ -1,10 +1,10 @@
 """Option max_age: which examples expire, exactly and by offset alone."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from online.models import Example, Options, create
 from online.models.classifier import Classifier
@@ -71,7 +71,7 @@ def test_a_class_without_remaining_examples_is_not_predicted_until_it_returns() 
 
 
 def test_predictions_follow_a_stream_that_changes() -> None:
-    relabelled = [replace(example, label=f"new {example.label}", reward=1.0) for example in texts(400)[200:]]
+    relabelled = [structs.replace(example, label=f"new {example.label}", reward=1.0) for example in texts(400)[200:]]
     with_expiry, without_expiry = train([*texts(200), *relabelled]), train([*texts(200), *relabelled], max_age=0)
     assert with_expiry.predict([text(1)])[0].choice == f"new {TOPICS[1]}"
     assert {candidate.id for candidate in with_expiry.predict([text(1)])[0].candidates} == {
@@ -81,7 +81,7 @@ def test_predictions_follow_a_stream_that_changes() -> None:
 
 
 def test_examples_of_the_outside_class_expire_too() -> None:
-    outside = [replace(example, label="none", reward=1.0, kind="label") for example in texts(60)]
+    outside = [structs.replace(example, label="none", reward=1.0, kind="label") for example in texts(60)]
     with_outside = train([*outside, *texts(400)[200:]], outside="none")
     assert with_outside.fingerprint() == train(texts(400)[200:], outside="none").fingerprint()
 

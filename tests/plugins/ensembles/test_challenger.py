@@ -1,11 +1,11 @@
 """A champion and its challenger: which is served, how they are compared, and which pairs are allowed."""
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from online.errors import BadInput
 from online.models import BadExample, Example, Model, Options, can_tune_encoder, create, recipe
@@ -39,7 +39,7 @@ def logistic_and_knn(**more: Any) -> ChampionChallenger:
 
 def corrections(count: int) -> list[Example]:
     labels = [example for example in texts(2 * count, 1) if example.kind == "label"]
-    return [replace(example, offset=100 + index, kind="correction") for index, example in enumerate(labels)]
+    return [structs.replace(example, offset=100 + index, kind="correction") for index, example in enumerate(labels)]
 
 
 def test_the_better_model_takes_over_once() -> None:
@@ -73,7 +73,7 @@ def test_the_champion_may_be_served_again() -> None:
     model = logistic_and_knn(patience=20, options={"window": 300, "neighbours": 1})
     wrong = np.random.default_rng(0).random(1_500) < 0.25
     noisy = [
-        replace(example, label=str(example.label != "True")) if is_wrong else example
+        structs.replace(example, label=str(example.label != "True")) if is_wrong else example
         for example, is_wrong in zip(stream(1_500, ring=False, start=401), wrong, strict=True)
     ]
     served = served_at(model, [*stream(400, ring=True), *noisy])
@@ -92,7 +92,7 @@ def test_two_rankers_are_compared_by_corrections() -> None:
 
 def test_rewards_are_not_scored() -> None:
     model = create_contest("ranker", RELUCTANT, patience=2)
-    model.learn([*replies(), *(replace(example, kind="reward") for example in corrections(60))])
+    model.learn([*replies(), *(structs.replace(example, kind="reward") for example in corrections(60))])
     assert model.facts()["contested"] == 0 and model.served == CHAMPION
 
 

@@ -2,11 +2,11 @@
 
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from online.models import Answer, Example, create, recipe
 from online.models.contract import build_candidates
@@ -118,7 +118,7 @@ def test_an_example_that_a_member_cannot_learn_is_learned_by_the_others() -> Non
     model = create("ensemble", {**options, "key": "5e" * 32})
     examples = labels_only(tables(20, 0, KNOWN))
     model.learn(examples)
-    model.learn([replace(examples[0], offset=900, kind="reward", reward=0.0)])
+    model.learn([structs.replace(examples[0], offset=900, kind="reward", reward=0.0)])
     assert model.facts() == {"members": 2, "devices": 1, "missed": 1}
 
 

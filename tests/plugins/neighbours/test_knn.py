@@ -1,10 +1,10 @@
 """Nearest neighbours: the window, the distances, and rewards of 0."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from online.models import Example, ExampleKind
 from online.plugins.neighbours.knn import Knn
@@ -57,7 +57,8 @@ def test_a_window_that_moved_answers_like_one_that_learned_only_its_examples(win
 
 def test_a_table_whose_columns_came_and_went_answers_like_a_new_one() -> None:
     examples = [
-        replace(e, features=row({f"only {e.offset // 50}": 1.0, "x": float(e.offset % 7)})) for e in vectors(200)
+        structs.replace(e, features=row({f"only {e.offset // 50}": 1.0, "x": float(e.offset % 7)}))
+        for e in vectors(200)
     ]
     moved, fresh = Knn({"input": "table", "window": 60}), Knn({"input": "table", "window": 60})
     for example in examples:

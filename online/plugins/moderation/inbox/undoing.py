@@ -11,8 +11,8 @@ again has a new place in the log: of two corrections of one question, the one th
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from online.errors import NotFound
