@@ -195,7 +195,7 @@ class RefusalLog:
         self.offsets, self.reasons = [], set()
 
 
-class CatchUp:
+class TurnSize:
     """The number of entries of a turn: more and more while the learner is behind, as long as a turn is short.
 
     What a turn costs beside its entries, as its query, is a third of the time of a fast kind. The number never decides what is learned.
@@ -243,7 +243,7 @@ class Learner:
         self.bases = Bases(
             snapshots, store, self.recipe, self._create_training, self._create_counts, setup.retention, setup.clock
         )
-        self.catch_up = CatchUp()
+        self.turn_size = TurnSize()
         self._is_behind = True  # whether the log may go on beyond what was read last
         self.workers = setup.workers.serve(snapshots.model, kind, options, setup.device)
         self.silent_until = 0  # nothing is published before this offset is learned
@@ -365,7 +365,7 @@ class Learner:
             began_at = self.setup.clock()
             with self.setup.quantum.turn(len(entries), self.setup.device):
                 self.learn(entries)
-            self.catch_up.note(len(entries), self.setup.clock() - began_at, self._is_behind)
+            self.turn_size.note(len(entries), self.setup.clock() - began_at, self._is_behind)
         self.refusals.report(self._is_behind)
         if self.relearning is not None:
             self._relearn(self.relearning)
@@ -379,7 +379,7 @@ class Learner:
 
     def _read_next(self) -> list[Event]:
         """Read what is learned next: a batch, or far behind the head the rest of a range, which workers have summed."""
-        count = self.setup.quantum.find_count(self.catch_up.find_count(self.setup.batch))
+        count = self.setup.quantum.find_count(self.turn_size.find_count(self.setup.batch))
         if self._is_behind:
             training = self.training
             count = self.workers.find_count(training.model, training.learned_until, self._head) or count
