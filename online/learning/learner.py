@@ -21,7 +21,7 @@ from dataclasses import asdict
 
 import torch
 
-from online.errors import EncoderMoved, LearningLost, LogReplaced, Unavailable
+from online.errors import EncoderMoved, LearningLost, LogReplaced, NewerRelease, Unavailable
 from online.learning.base_building import Bases
 from online.learning.feedback_counts import FeedbackCounts
 from online.learning.gate import UnsoundSnapshot
@@ -230,7 +230,8 @@ class Learner:
         """Resume, then read, learn and publish until `stop` is set or the options change; leave the last state durable.
 
         Raises EncoderMoved if the log's features are from now on those of another encoder, and LogReplaced if the
-        log is not the one that was learned, and LeaseLost if another replica learns the model now.
+        log is not the one that was learned, LeaseLost if another replica learns the model now, and NewerRelease if the log goes on
+        with what this release does not know.
         """
         try:
             self._run(stop)
@@ -256,6 +257,9 @@ class Learner:
                     self.save()
                     stop.wait(self.setup.idle_ms / 1000)
             except EncoderMoved:
+                raise
+            except NewerRelease:
+                self.save()
                 raise
             except LogReplaced:
                 self.log_identity.set_aside_foreign()  # at once: until then they answer

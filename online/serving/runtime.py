@@ -33,9 +33,7 @@ from online.settings import Settings
 from online.state.shared_keys import compute_revision
 from online.state.signing_keys import REFRESH_S
 from online.state.workspace import Workspace
-from online.store.database.schema import list_groups
 from online.store.journal_copy import copy_all
-from online.store.replicas import SCHEMA
 from online.telemetry import Metrics, OutageLog
 
 log = logging.getLogger("online.serving")
@@ -94,7 +92,6 @@ class Runtime:
         """Return what this service tells the replicas beside it, other than what its models answer from."""
         return {
             "release": __version__,
-            SCHEMA: {group.name: group.head for group in list_groups()},
             "learner": self.learner().state,
             "free_disk_bytes": measure_space(self.workspace.state).free_bytes,
             "signing_keys": compute_revision(self.workspace.keys.table),

@@ -31,7 +31,7 @@ from sqlalchemy import (
 )
 from sqlmodel import Field, SQLModel
 
-from online.errors import LogReplaced
+from online.errors import LogReplaced, NewerRelease
 from online.schemas.events import Event, chain_digest
 from online.store.database.meta import load_instance
 from online.store.database.tables import table_of
@@ -226,7 +226,8 @@ def load_feedback_id(connection: Connection, model: str, offset: int) -> str | N
 def read_events(connection: Connection, model: str, after: int, count: int, digest: str = "") -> list[Event]:
     """Return up to `count` events after an offset, in order; fewer if these hold more than MAX_PAGE_BYTES.
 
-    digest: of the log up to `after`; "" if it is not known. Raises LogReplaced if the log is another one, or shorter.
+    digest: of the log up to `after`; "" if it is not known. They end before an event that a newer release has written. Raises
+    NewerRelease if that is the first of all, and LogReplaced if the log is another one, or shorter.
     """
     rows = read_page(connection.execute(PAGE, {"model": model, "after": after, "count": count + 1}), after)
     if rows and rows[0].offset == after:
@@ -234,7 +235,15 @@ def read_events(connection: Connection, model: str, after: int, count: int, dige
     elif not rows:
         check_log(connection, model, after, digest)
     later = rows[1:] if rows and rows[0].offset == after else rows[:count]
-    return [Event.parse(row.body, row.features, row.offset, row.digest) for row in later]
+    events = list[Event]()
+    for row in later:
+        try:
+            events.append(Event.parse(row.body, row.features, row.offset, row.digest))
+        except NewerRelease:
+            if events:
+                break
+            raise
+    return events
 
 
 def read_page(result: CursorResult[Any], after: int) -> list[Row[Any]]:
