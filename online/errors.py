@@ -171,6 +171,16 @@ class InsufficientStorage(OnlineError):
     status = 507
 
 
+class NewerRelease(Unavailable):
+    """Something that a newer release has written, in a form that this one does not know. It is not skipped."""
+
+    def __init__(self, what: str, unknown: object) -> None:
+        super().__init__(
+            f"{what} has {unknown!r}, which this version of online does not know: a newer one has written it; nothing was skipped: "
+            "install that version here"
+        )
+
+
 class EncoderMoved(Unavailable):
     """The encoder has changed since the features were computed: compute them again."""
 

@@ -25,9 +25,8 @@ from online.snapshots.agreed import Publication, ServingState, mirror
 from online.snapshots.divergence import Divergence, write_divergence
 from online.snapshots.manifest import Manifest
 from online.snapshots.publish import PreparedVersion
-from online.snapshots.set_aside import find_foreign
 from online.store import Store
-from online.store.events import head_of, load_digests
+from online.store.events import list_foreign
 from online.store.publications import Claim, adopt_folder, announce_recipe, claim, load_newest, load_serving
 from online.telemetry import log_event
 
@@ -73,11 +72,8 @@ class Agreement:
     def _describe_folder(self) -> tuple[list[Publication], ServingState]:
         """Return what a folder that had no replicas beside it has published, and what answers there."""
         model, manifests = self.snapshots.model, self.snapshots.folder.manifests()
-        offsets = sorted({manifest.learned_until for manifest in manifests} - {0})
-        head, digests = self.store.read(
-            lambda connection: (head_of(connection, model), load_digests(connection, model, offsets))
-        )
-        foreign = {each.version for each in find_foreign(manifests, head, digests)}
+        found, _ = self.store.read(partial(list_foreign, model=model, manifests=manifests))
+        foreign = {each.version for each in found}
         known = {each.version: publication_of(each, self.replica) for each in manifests if each.version not in foreign}
         return [*known.values()], read_folder(self.snapshots, known, self.recipe)
 

@@ -18,10 +18,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 
 import torch
 
-from online.errors import EncoderMoved, LearningLost, LogReplaced, Unavailable
+from online.errors import EncoderMoved, LearningLost, LogReplaced, NewerRelease, Unavailable
 from online.learning.base_building import Bases
 from online.learning.feedback_counts import FeedbackCounts
 from online.learning.gate import UnsoundSnapshot
@@ -35,14 +36,14 @@ from online.snapshots import Snapshots
 from online.snapshots.folder import LoadedSnapshot
 from online.snapshots.manifest import Manifest
 from online.snapshots.progress import ProgressWriter
-from online.snapshots.set_aside import SetAsideRecord, find_foreign
+from online.snapshots.set_aside import SetAsideRecord
 from online.state.base_snapshot import MISSING_UNTIL, missing_until
 from online.state.guard import Guard
 from online.store import Store, now
 from online.store.drift_alarms import add_drift_alarms
 from online.store.encoder_moves import check_encoder
 from online.store.erasure.relearnings import add_relearning
-from online.store.events import head_of, load_digests
+from online.store.events import head_of, list_foreign
 from online.store.refusals import load_refusals, mark_refused, mask_values
 from online.stream.contract import Stream
 from online.telemetry import REMINDER_S, log_event
@@ -59,8 +60,6 @@ RELEARNED_PAGE = 256  # entries of one step, which delay an entry that arrives m
 class LogIdentity:
     """Recognises the log that the snapshots of a model were learned from.
 
-        manifest: learned_until 322, log_digest a1..   <--compare-->   log: head 170, or another digest at 322
-
     A database that was restored from an older backup, a fail-over to a stale replica, a truncated WAL or a new database
     give a log that is shorter, or that has other events at the same offsets. No snapshot that has learned what is not
     in the log may answer or be continued from: it is set aside, and the log is learned again.
@@ -72,13 +71,7 @@ class LogIdentity:
     def set_aside_foreign(self) -> SetAsideRecord | None:
         """Set aside every version that was learned from another log; None if there is none. Raises Unavailable."""
         manifests, model = self.snapshots.folder.manifests(), self.snapshots.model
-        offsets = sorted({manifest.learned_until for manifest in manifests} - {0})
-        if not offsets:
-            return None
-        head, digests = self.store.read(
-            lambda connection: (head_of(connection, model), load_digests(connection, model, offsets))
-        )
-        foreign = find_foreign(manifests, head, digests)
+        foreign, head = self.store.read(partial(list_foreign, model=model, manifests=manifests))
         if not foreign:
             return None
         versions = {manifest.version for manifest in foreign}
@@ -255,7 +248,8 @@ class Learner:
         """Resume, then read, learn and publish until `stop` is set or the options change; leave the last state durable.
 
         Raises EncoderMoved if the log's features are from now on those of another encoder, and LogReplaced if the
-        log is not the one that was learned, and LeaseLost if another replica learns the model now.
+        log is not the one that was learned, LeaseLost if another replica learns the model now, and NewerRelease if the log goes on
+        with what this release does not know.
         """
         try:
             self._run(stop)
@@ -281,6 +275,9 @@ class Learner:
                     self.save()
                     stop.wait(self.setup.idle_ms / 1000)
             except EncoderMoved:
+                raise
+            except NewerRelease:
+                self.save()
                 raise
             except LogReplaced:
                 self.log_identity.set_aside_foreign()  # at once: until then they answer

@@ -10,7 +10,7 @@ from contextlib import closing, nullcontext, suppress
 from functools import partial
 from typing import IO
 
-from online.errors import EncoderMoved, LeaseLost, LogReplaced, OnlineError, Unavailable
+from online.errors import EncoderMoved, LeaseLost, LogReplaced, NewerRelease, OnlineError, Unavailable
 from online.io.backoff import Backoff
 from online.io.collector import collect_seldom
 from online.learning.building import create_learner, create_lease, import_kind
@@ -170,6 +170,10 @@ def keep_learning(
         except LogReplaced as error:
             log_event(log, "started again", logging.ERROR, model=model.name, reason=str(error))
             stop.wait(FIRST_PAUSE_S)
+        except NewerRelease as error:  # others learn on, and this service answers with the versions that they publish
+            pause_s = backoff.fail()
+            log_event(log, "stopped", logging.ERROR, model=model.name, reason=str(error), next_s=round(pause_s, 1))
+            stop.wait(pause_s)
         except Unavailable as error:  # the store, or a tuned encoder that is on its way
             pause_s = backoff.fail()
             log_event(

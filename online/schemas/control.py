@@ -8,10 +8,11 @@ A replica that joins reads them in order, so that it has the same labels, the sa
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-from online.schemas.events import Event
+from online.errors import NewerRelease
 from online.schemas.json_values import JSON
+from online.schemas.known_fields import build_known
 
 ControlAction = Literal[
     "roll_back",
@@ -24,6 +25,8 @@ ControlAction = Literal[
     "adopt_encoder",
     "forget_versions",
 ]
+ACTIONS = frozenset(get_args(ControlAction))
+WHAT = "a control event of the log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +52,16 @@ class ControlChange:
     outcome: str = ""
     encoder: str = ""
 
-    def event(self, id: str) -> Event:
-        """Return the event that records it. id: unlike every other one of the log."""
+    def dump(self) -> str:
+        """Return everything but defaults as JSON, which an event of the log records."""
         defaults = asdict(ControlChange(self.action))
         stated = {name: value for name, value in asdict(self).items() if name == "action" or value != defaults[name]}
-        return Event(id, "control", control=json.dumps(stated, sort_keys=True, separators=(",", ":")))
+        return json.dumps(stated, sort_keys=True, separators=(",", ":"))
 
     @classmethod
-    def parse(cls, event: Event) -> "ControlChange":
-        """Return what an event records. Raises ValueError or TypeError for one that another release has written."""
-        return cls(**json.loads(event.control))
+    def parse(cls, text: str) -> "ControlChange":
+        """Return the inverse of `dump`. Raises NewerRelease for an action or a field that this release does not know."""
+        stated = json.loads(text)
+        if stated["action"] not in ACTIONS:
+            raise NewerRelease(WHAT, stated["action"])
+        return build_known(cls, stated, WHAT)

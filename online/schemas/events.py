@@ -2,20 +2,25 @@
 
 import hashlib
 import json
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from msgspec import Struct
 from msgspec import json as fast_json
 from msgspec.structs import replace
 
+from online.errors import NewerRelease
+from online.schemas.control import ControlChange
+
 TO_JSON = json.JSONEncoder(separators=(",", ":")).encode
 POSITIVE_REWARD = 0.5  # rewards are in [0, 1]
 BODY = ("id", "kind", "label", "text", "reward", "choice", "target")  # fields of an event's body, in their order
 PLACE = ("offset", "digest")  # fields of an event that say where it is
+FIELDS = {*BODY, "holder", "scope", "control"}  # those, and the ones that are left out where they are empty
 Scope = Literal["", "reply", "question"]
 EventKind = Literal[
     "label", "reward", "correction", "reply", "retire", "restore", "sums", "retraction", "void", "relearn", "control"
 ]
+KINDS = frozenset(get_args(EventKind))
 
 
 def is_positive(reward: float) -> bool:
@@ -105,8 +110,18 @@ class Event(Struct, frozen=True, eq=False):
 
     @classmethod
     def parse(cls, body: str, features: bytes, offset: int = 0, digest: str = "") -> "Event":
-        """Parse an event. features: those of its input, stored beside it."""
+        """Parse an event. features: those of its input, stored beside it.
+
+        Raises NewerRelease for a kind, a field or a control change that this release does not know: who passed over it would
+        learn something else than the others.
+        """
         fields = parse_json(body)
+        if fields["kind"] not in KINDS:
+            raise NewerRelease(f"the event of the log at offset {offset}", fields["kind"])
+        if unknown := fields.keys() - FIELDS:
+            raise NewerRelease(f"the event of the log at offset {offset}", min(unknown))
+        if fields["kind"] == "control":
+            ControlChange.parse(fields["control"])
         target = fields.pop("target")
         if target is not None:
             target = cls.parse(target["event"], features, target["offset"])

@@ -24,11 +24,12 @@ from online.snapshots import Snapshots
 from online.snapshots.agreed import ServingState, mirror, read_revision
 from online.snapshots.divergence import read_divergence
 from online.store import Store
+from online.store.database.schema import list_groups
 from online.store.leases import list_holders, read_clock
 from online.store.notifications import NotificationThread
 from online.store.publications import load_revisions, load_serving
 from online.store.replica_messages import parse_message
-from online.store.replicas import JOURNAL_COPIED_AT, remove_replica, report_replica
+from online.store.replicas import JOURNAL_COPIED_AT, SCHEMA, remove_replica, report_replica
 from online.telemetry import OutageLog, log_event
 
 log = logging.getLogger("online.replica")
@@ -128,11 +129,12 @@ class ReplicaFollower:
     def describe(self) -> dict[str, JSON]:
         """Return what this replica says of itself.
 
-        models: the version of each. standing_by: those that another replica learns. Also until when its journal is copied, and
+        schema: the revisions that it knows. models: the version of each. standing_by: those that another replica learns. Also until when its journal is copied, and
         what its process is like.
         """
         return {
             **self.describe_service(),
+            SCHEMA: {group.name: group.head for group in list_groups()},
             "clock_difference_s": round(self.clock_difference_s, 3),
             "models": {name: describe_model(model) for name, model in self.models.items()},
             "standing_by": [*sorted(self.standing_by)],

@@ -17,6 +17,7 @@ from typing import Protocol
 from online.errors import Conflict, CorruptSnapshot, NotFound
 from online.io.atomic import replace_file, sync_folder
 from online.schemas.control import ControlChange
+from online.schemas.known_fields import build_known
 from online.snapshots import Snapshots
 from online.snapshots.folder import AGREED, ROLLED_BACK, LiveVersion, replace_link
 from online.snapshots.labels import LabelTarget
@@ -93,16 +94,12 @@ class ServingState:
 
     @classmethod
     def parse(cls, text: str) -> "ServingState":
-        """Return the inverse of `dump`."""
-        fields = json.loads(text)
-        labels = {name: LabelTarget(**target) for name, target in fields.pop("labels").items()}
-        frozen, rolled_back = fields.pop("frozen"), fields.pop("rolled_back")
-        return cls(
-            labels=labels,
-            frozen=None if frozen is None else Freeze(**frozen),
-            rolled_back=None if rolled_back is None else LastRollBack(**rolled_back),
-            **fields,
-        )
+        """Return the inverse of `dump`. Raises NewerRelease for a field that this release does not know, and would not keep."""
+        what, values = "the serving state of the store", json.loads(text)
+        values["labels"] = {name: build_known(LabelTarget, each, what) for name, each in values["labels"].items()}
+        for name, part in (("frozen", Freeze), ("rolled_back", LastRollBack)):
+            values[name] = values[name] and build_known(part, values[name], what)
+        return build_known(cls, values, what)
 
 
 class Publications(Protocol):

@@ -20,7 +20,7 @@ from typing import IO
 
 from safetensors.numpy import load
 
-from online.errors import CorruptSnapshot, NotFound
+from online.errors import CorruptSnapshot, NewerRelease, NotFound
 from online.io.atomic import sync_folder
 from online.io.locks import lock_file
 from online.io.wakeup import Wakeup
@@ -188,6 +188,8 @@ class SnapshotFolder:
     def _parse_manifest(self, version: int, data: bytes) -> Manifest:
         try:
             return Manifest.parse(data)
+        except NewerRelease as error:  # an older version answers, or the log is learned again
+            raise CorruptSnapshot(str(error)) from error
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise CorruptSnapshot(f"the manifest of {self.model} version {version} is damaged") from error
 

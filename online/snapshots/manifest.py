@@ -5,7 +5,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from online.errors import NewerRelease
 from online.schemas.json_values import JSONObject
+from online.schemas.known_fields import build_known
 
 FORMAT = 1
 TAUGHT_UNTIL = (
@@ -61,10 +63,13 @@ class Manifest:
 
     @classmethod
     def parse(cls, data: bytes) -> "Manifest":
-        """Parse a manifest."""
-        fields = json.loads(data)
-        files = {name: SnapshotFile(**entry) for name, entry in fields.pop("files").items()}
-        return cls(files=files, **fields)
+        """Parse a manifest. Raises NewerRelease for a format or a field that this release does not know."""
+        values = json.loads(data)
+        what = f"the manifest of {values['model']} version {values['version']}"
+        if values.get("format", FORMAT) > FORMAT:
+            raise NewerRelease(what, f"format {values['format']}")
+        values["files"] = {name: build_known(SnapshotFile, file, what) for name, file in values["files"].items()}
+        return build_known(cls, values, what)
 
 
 @dataclass(frozen=True, slots=True)

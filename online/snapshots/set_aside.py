@@ -10,7 +10,7 @@ The erasure of a user deletes them, because nobody can say any more who is in th
 
 import json
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
@@ -18,7 +18,6 @@ from online.errors import CorruptSnapshot
 from online.io.atomic import replace_file, sync_folder
 from online.snapshots.folder import AGREED, ROLLED_BACK, LiveVersion, SnapshotFolder, list_numbers
 from online.snapshots.labels import VersionLabels
-from online.snapshots.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +158,3 @@ class SetAsideVersions:
             self.folder.set_live(LiveVersion(live, previous=previous if previous != live else 0), durable=True)
         else:
             (self.folder.path / "LIVE").unlink(missing_ok=True)
-
-
-def find_foreign(manifests: Sequence[Manifest], head: int, digests: dict[int, str]) -> list[Manifest]:
-    """Return the manifests of another log, newest first. digests: of the log at their offsets."""
-    learned = [manifest for manifest in manifests if manifest.learned_until]
-    foreign = [
-        each for each in learned if each.learned_until > head or digests.get(each.learned_until) != each.log_digest
-    ]
-    return sorted(foreign, key=lambda each: each.version, reverse=True)

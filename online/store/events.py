@@ -6,11 +6,12 @@ already changes nothing.
     "instance/model" --sha256--> digest 0 --event 1--> digest 1 --event 2--> digest 2 ...
 
 Each row has the digest of the log up to it. It is computed once, and is the identity of the log: a log
-that was replaced by another, or that went back in time and went on, has another digest at the same offset.
+that was replaced by another, or that went back in time and went on, has another digest at the same offset. A version whose manifest
+has another one than the row at its offset was not learned from this log.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal
 
@@ -31,8 +32,9 @@ from sqlalchemy import (
 )
 from sqlmodel import Field, SQLModel
 
-from online.errors import LogReplaced
+from online.errors import LogReplaced, NewerRelease
 from online.schemas.events import Event, chain_digest
+from online.snapshots.manifest import Manifest
 from online.store.database.meta import load_instance
 from online.store.database.tables import table_of
 from online.store.database.values import index_only_where, insert_rows, now
@@ -228,7 +230,8 @@ def load_feedback_id(connection: Connection, model: str, offset: int) -> str | N
 def read_events(connection: Connection, model: str, after: int, count: int, digest: str = "") -> list[Event]:
     """Return up to `count` events after an offset, in order; fewer if these hold more than MAX_PAGE_BYTES.
 
-    digest: of the log up to `after`; "" if it is not known. Raises LogReplaced if the log is another one, or shorter.
+    digest: of the log up to `after`; "" if it is not known. They end before an event that a newer release has written. Raises
+    NewerRelease if that is the first of all, and LogReplaced if the log is another one, or shorter.
     """
     rows = read_page(connection.execute(PAGE, {"model": model, "after": after, "until": after + count}), after)
     if rows and rows[0][0] == after:
@@ -236,7 +239,15 @@ def read_events(connection: Connection, model: str, after: int, count: int, dige
         del rows[0]
     elif not rows:
         check_log(connection, model, after, digest)
-    return [Event.parse(body, features, offset, own) for offset, body, features, own in rows]
+    events = list[Event]()
+    for offset, body, features, own in rows:
+        try:
+            events.append(Event.parse(body, features, offset, own))
+        except NewerRelease:
+            if events:
+                break
+            raise
+    return events
 
 
 def read_page(result: CursorResult[int, str, bytes, str], after: int) -> list[PageRow]:
@@ -278,6 +289,22 @@ def load_digests(connection: Connection, model: str, offsets: Sequence[int]) -> 
     """Return offset -> the digest of the log up to there, for those that are in the log."""
     query = select(EVENTS.c.offset, EVENTS.c.digest).where(EVENTS.c.model == model, EVENTS.c.offset.in_(offsets))
     return dict(connection.execute(query).all())
+
+
+def list_foreign(connection: Connection, model: str, manifests: Sequence[Manifest]) -> tuple[list[Manifest], int]:
+    """Return the manifests of another log, newest first, and the last offset of the log."""
+    offsets = sorted({manifest.learned_until for manifest in manifests} - {0})
+    head = head_of(connection, model)
+    return find_foreign(manifests, head, load_digests(connection, model, offsets)), head
+
+
+def find_foreign(manifests: Sequence[Manifest], head: int, digests: Mapping[int, str]) -> list[Manifest]:
+    """Return the manifests of another log, newest first. digests: of the log at their offsets."""
+    learned = [manifest for manifest in manifests if manifest.learned_until]
+    foreign = [
+        each for each in learned if each.learned_until > head or digests.get(each.learned_until) != each.log_digest
+    ]
+    return sorted(foreign, key=lambda each: each.version, reverse=True)
 
 
 def check_log(connection: Connection, model: str, offset: int, digest: str) -> None:

@@ -157,7 +157,7 @@ def list_changes(connection: Connection, model: str, after: int) -> list[tuple[i
         EVENTS.c.model == model, EVENTS.c.kind == "control", EVENTS.c.offset > after
     )
     rows = connection.execute(query.order_by(EVENTS.c.offset)).all()
-    return [(offset, ControlChange.parse(Event.parse(body, b"", offset))) for offset, body in rows]
+    return [(offset, ControlChange.parse(Event.parse(body, b"", offset).control)) for offset, body in rows]
 
 
 # writes
@@ -237,7 +237,7 @@ def record_change(connection: Connection, model: str, change: ControlChange, sha
     shared: whether the store says what answers; otherwise the caller applies the change to its folder. Raises NotFound or
     Conflict for a change that is not possible, and then nothing was changed.
     """
-    event = change.event(f"control#{uuid.uuid4().hex}")
+    event = Event(f"control#{uuid.uuid4().hex}", "control", control=change.dump())
     offset = append_events(connection, model, [event], new=True, source="operator")[0]
     if not shared:
         return offset, ServingState()

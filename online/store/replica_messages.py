@@ -2,8 +2,8 @@
 
     send_message --NOTIFY, a JSON object--> the follower of each replica, also of the sender
 
-They speed things up, and nothing depends on them: a replica that is absent, or listens again after an outage, misses them. A store on
-SQLite has no other replica.
+They speed things up, and nothing depends on them: a replica that is absent, or listens again after an outage, misses them, and one
+of an older release passes over a kind that it does not know. A store on SQLite has no other replica.
 """
 
 import json

@@ -23,6 +23,7 @@ FORGOTTEN_AFTER_S = 7 * 86_400.0
 JOURNAL_COPIED_AT = (
     "journal_copied_at"  # in a report: seconds of the database's clock until which all predictions are in the store
 )
+SCHEMA = "schema"  # in a report: the newest revision that its release knows, by group of tables
 
 
 class ReplicaRow(SQLModel, table=True):

@@ -13,7 +13,7 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
-from online.errors import BrokenCopy, LogReplaced, Unavailable
+from online.errors import BrokenCopy, LogReplaced, NewerRelease, Unavailable
 from online.schemas.events import Event, chain_digest
 from online.store import events
 
@@ -105,7 +105,7 @@ class RedisStream:
         return int(self._call(self._add, keys=[self.key, self.ids], args=arguments))
 
     def read(self, after: int, count: int, block_ms: float = 0, digest: str = "") -> list[Event]:
-        """Return entries up to the first that does not count. Raises BrokenCopy if that is the first of all."""
+        """Return entries up to the first that does not count. Raises BrokenCopy or NewerRelease if that is the first of all."""
         rows = self._read_page(after, count)
         if not rows and block_ms > 0:
             self._call(
@@ -117,7 +117,7 @@ class RedisStream:
             try:
                 entry, previous = self._parse(name, dict(zip(fields[::2], fields[1::2], strict=True)))
                 self._check_place(entry, previous, after, digest)
-            except (BrokenCopy, LogReplaced):
+            except (BrokenCopy, LogReplaced, NewerRelease):
                 if entries:
                     break
                 raise

@@ -34,14 +34,12 @@ class RecordingClient:
         batch: int = 1,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """batch: events of one request. clock: that of the outages."""
+        """replicas: those that it asks, which others may change. batch: events of one request. clock: that of the outages."""
         self.number, self.replicas, self.batch, self.clock = number, replicas, batch, clock
         self.draw = random.Random(f"{seed} {number}")
         self.history, self.freshness_s = list[Operation](), list[tuple[float, float]]()
         self.sent, self.retracted = list[str](), set[str]()
-        self._http = {
-            each.number: httpx.Client(base_url=each.url, trust_env=False, timeout=TIMEOUT_S) for each in replicas
-        }
+        self._http = dict[int, httpx.Client]()
         self._pause = threading.Event()
 
     def close(self) -> None:
@@ -98,9 +96,9 @@ class RecordingClient:
         )
 
     def _send(self, action: Any, method: str, path: str, body: object, ids: tuple[str, ...]) -> Operation:
-        replica, began = self.draw.choice(self.replicas).number, self.clock()
+        replica, http, began = *self._choose(), self.clock()
         try:
-            answer = self._http[replica].request(method, path, json=body)
+            answer = http.request(method, path, json=body)
         except httpx.TransportError as error:
             operation = Operation(
                 self.number, replica, action, began, self.clock(), "unknown", 0, ids, reason=repr(error)
@@ -109,6 +107,13 @@ class RecordingClient:
             operation = self._describe(action, replica, began, answer, ids)
         self.history.append(operation)
         return operation
+
+    def _choose(self) -> tuple[int, httpx.Client]:
+        """Return the number of a random replica, and what connects to it. The replicas may have changed."""
+        replica = self.draw.choice(self.replicas)
+        if replica.number not in self._http:
+            self._http[replica.number] = httpx.Client(base_url=replica.url, trust_env=False, timeout=TIMEOUT_S)
+        return replica.number, self._http[replica.number]
 
     def _describe(
         self, action: Any, replica: int, began: float, answer: httpx.Response, ids: tuple[str, ...]
@@ -124,10 +129,10 @@ class RecordingClient:
     def read(self, offset: int) -> None:
         """Ask a random replica for an answer that has learned an offset, and note how long that takes."""
         body = {"instances": [[0, 0, 0, 0]], "min_offset": offset, "timeout_ms": int(1000 * TIMEOUT_S) - 1_000}
-        replica, began = self.draw.choice(self.replicas).number, self.clock()
+        replica, http, began = *self._choose(), self.clock()
         known: dict[str, Any] = {"min_offset": offset}
         try:
-            answer = self._http[replica].post("/v1/models/vec:predict", json=body)
+            answer = http.post("/v1/models/vec:predict", json=body)
             known |= {"status": answer.status_code, "outcome": "acknowledged" if answer.is_success else "refused"}
             if answer.is_success:
                 content = answer.json()

@@ -53,7 +53,10 @@ class ReplicaEnded(RuntimeError):
 
 
 class Replica:
-    """One `online serve` with its own state folder. Faults on its way to the store and to the stream are its links'."""
+    """One `online serve` with its own state folder. Faults on its way to the store and to the stream are its links'.
+
+    package: the folder with the package `online` of another release; None for this one.
+    """
 
     def __init__(
         self, number: int, folder: Path, config: Path, address: tuple[str, int], variables: Mapping[str, str]
@@ -64,6 +67,7 @@ class Replica:
         self.url = f"http://{self.listen_host}:{self.port}"
         self.state, self.log_file = folder / "state", folder / "log"
         self.host: Host | None = None
+        self.package: Path | None = None
         self.store_link: FaultProxy
         self.stream_link: FaultProxy | None = None
         self.process: subprocess.Popen[bytes] | None = None
@@ -90,7 +94,8 @@ class Replica:
         self._log = self.log_file.open("ab")
         self.process = subprocess.Popen(
             self.host.command(*command) if self.host is not None else command,
-            env=environment | dict(self.variables),
+            env=environment | dict(self.variables) | release_variables(self.package),
+            cwd=self.package,
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
@@ -232,9 +237,10 @@ class LocalCluster:
             replica.wait_ready()
         return self
 
-    def add_replica(self) -> Replica:
-        """Start one more replica; return it when it is ready."""
+    def add_replica(self, package: Path | None = None) -> Replica:
+        """Start one more replica, perhaps of another release; return it when it is ready."""
         replica = self._create_replica(len(self.replicas) + 1)
+        replica.package = package
         self.replicas.append(replica)
         return replica.start().wait_ready()
 
@@ -329,6 +335,11 @@ class LocalCluster:
 def target_of(store: URL) -> tuple[str, int]:
     """Return the host and the port of the server that a store's URL names."""
     return store.host or LOOPBACK, store.port or STORE_PORT
+
+
+def release_variables(package: Path | None) -> dict[str, str]:
+    """Return the variables with which Python finds the release in a folder; None: the one that it finds by itself."""
+    return {} if package is None else {"PYTHONPATH": str(package)}
 
 
 def describe_value(value: str | float | bool | None) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from online.errors import BrokenCopy, LogReplaced
+from online.errors import BrokenCopy, LogReplaced, NewerRelease
 from online.io.wakeup import Wakeup
 from online.schemas.events import Event, chain_digest
 from online.store import Store, events
@@ -120,6 +120,15 @@ def test_the_streams_of_two_models_are_independent(open_stream: OpenStream) -> N
     one.append(event("a"))
     assert other.head() == 0
     assert other.append(event("a")) == 1
+
+
+def test_the_entries_end_before_one_that_a_newer_release_has_written(open_stream: OpenStream) -> None:
+    stream = open_stream("m")
+    for each in (event("known"), Event("later", "hologram")):  # type: ignore[arg-type]
+        stream.append(each)
+    assert [each.id for each in stream.read(0, 10)] == ["known"]
+    with pytest.raises(NewerRelease, match="the event of the log at offset 2 has 'hologram'"):
+        stream.read(1, 10)
 
 
 def test_an_append_wakes_a_blocked_reader(open_stream: OpenStream) -> None:

@@ -18,6 +18,10 @@ WIDTHS = (320, 390, 768, 1440)
 SCHEMES = ("light", "dark", "forced")
 SOME = ((320, "forced"), (1440, "dark"))
 ALL = tuple((width, scheme) for width in WIDTHS for scheme in SCHEMES)
+# Each case of the scene "answered" rates the reply to a question of its own: the bot gives a reply that was called wrong no more,
+# and all cases share one service.
+RATED = {SOME: "When do you open?", ALL: "How do I join?"}
+RATED_BY_FINGER = "Is there wifi?"
 MIN_TARGET_PX = 44
 SMALL_TARGETS = """
 (least) => [...document.querySelectorAll('button, a, input, select, textarea')]
@@ -38,7 +42,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     running.stop()
 
 
-def open_answered_chat(page: Page, question: str = "When do you open?") -> None:
+def open_answered_chat(page: Page, question: str = RATED[SOME]) -> None:
     ask(page, question)
     page.get_by_role("button", name="Wrong reply").click()
     expect(page.get_by_placeholder("The right reply")).to_be_visible()
@@ -101,7 +105,7 @@ def test_a_scene_is_accessible_at_every_width_in_every_scheme(
 ) -> None:
     path, prepare = SCENES[scene]
     page = visits.open(f"{service.url}/{path}", width=1440)
-    prepare(page)
+    open_answered_chat(page, RATED[looks]) if scene == "answered" else prepare(page)
     for width, scheme in looks:
         page.set_viewport_size({"width": width, "height": 800})
         page.emulate_media(
@@ -118,7 +122,7 @@ def test_every_control_of_the_chat_is_large_enough_for_a_finger(visits: Visits, 
     )
     page = context.new_page()
     page.goto(service.url)
-    open_answered_chat(page, "Is there wifi?")  # no other scene rates the reply to it
+    open_answered_chat(page, RATED_BY_FINGER)
     assert page.evaluate("matchMedia('(pointer: coarse)').matches")
     assert page.evaluate(SMALL_TARGETS, MIN_TARGET_PX) == []
     page.get_by_role("button", name="Conversations", exact=True).click()

@@ -19,7 +19,7 @@ from online.schemas.events import Event
 from online.snapshots.labels import LabelTarget
 from online.snapshots.manifest import Manifest
 from online.snapshots.roll_back import Freeze
-from online.snapshots.set_aside import find_foreign
+from online.store.events import find_foreign
 from tests.learning.conftest import CreateScene
 from tests.learning.scene import Scene, text_features, vector_events
 from tests.support import PostgresBackup, until

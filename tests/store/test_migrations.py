@@ -3,9 +3,12 @@
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +22,7 @@ from online.store.database import schema
 from online.store.database.engine import create_engine_for
 from online.store.database.schema import configure_alembic, list_groups, prepare_schema, upgrade
 from online.store.database.tables import TableGroup
+from online.store.replicas import remove_replica, report_replica
 from tests.preload import launcher
 
 POSTGRES_SCHEMA = """
@@ -46,6 +50,13 @@ def upgrade():
     op.add_column("note", sa.Column("stars", sa.Integer(), nullable=True))
     op.execute("UPDATE note SET stars = 5")
 """
+VERSION_3 = """
+from alembic import op
+import sqlalchemy as sa
+revision, down_revision = "3", "2"
+def upgrade():
+    op.create_table("remark", sa.Column("id", sa.String(), primary_key=True))
+"""
 VERSION_2_FAILS = VERSION_2 + "    op.execute('UPDATE nothing SET stars = 5')\n"
 
 
@@ -72,6 +83,14 @@ def notes(folder: Path, *scripts: str) -> TableGroup:
     if len(scripts) > 1:
         table.append_column(Column("stars", Integer))
     return TableGroup("notes", [table], [str(number + 1) for number in range(len(scripts))], migrations)
+
+
+@pytest.fixture
+def releases(tmp_path: Path) -> list[TableGroup]:
+    """The tables of three releases. The code of each may use those of the release that follows it."""
+    scripts = (VERSION_1, VERSION_2, VERSION_3)
+    groups = [notes(tmp_path, *scripts[:count]) for count in (1, 2, 3)]
+    return [groups[0], replace(groups[1], compatible_from="1"), replace(groups[2], compatible_from="2")]
 
 
 def open_with(engine: Engine, *groups: TableGroup) -> None:
@@ -133,7 +152,13 @@ def test_a_group_is_added_to_a_store_that_is_in_use(engine: Engine, tmp_path: Pa
         connection.execute(text("INSERT INTO meta VALUES ('a', 'b')"))
     before = dump(engine)
     open_with(engine, notes(tmp_path, VERSION_1))
-    assert dump(engine) == {**before, "note": [], "alembic_version_notes": [{"version_num": "1"}]}
+    known = {"key": "compatible-from/notes/1", "value": "1"}
+    assert dump(engine) == {
+        **before,
+        "meta": sorted([*before["meta"], known], key=repr),
+        "note": [],
+        "alembic_version_notes": [{"version_num": "1"}],
+    }
 
 
 def test_the_tables_of_a_feature_that_is_gone_stay(engine: Engine, tmp_path: Path) -> None:
@@ -154,6 +179,75 @@ def test_a_group_of_an_earlier_revision_is_migrated(engine: Engine, tmp_path: Pa
     open_with(engine, notes(tmp_path, VERSION_1, VERSION_2))
     rows = dump(engine)
     assert rows["note"] == [{"id": "n1", "stars": 5}] and rows["alembic_version_notes"] == [{"version_num": "2"}]
+
+
+def test_a_release_opens_the_store_of_the_next_one_and_leaves_it_as_it_is(
+    engine: Engine, releases: list[TableGroup]
+) -> None:
+    for group in releases[:2]:
+        open_with(engine, group)
+    before = dump(engine)
+    open_with(engine, releases[0])
+    assert dump(engine) == before and before["alembic_version_notes"] == [{"version_num": "2"}]
+
+
+def test_a_release_is_refused_by_the_store_of_the_one_after_the_next(
+    engine: Engine, releases: list[TableGroup]
+) -> None:
+    for group in releases:
+        open_with(engine, group)
+    open_with(engine, releases[1])
+    with pytest.raises(
+        SetupError, match="has schema revision '3' of the notes tables, but this version of online knows only '1';"
+    ):
+        open_with(engine, releases[0])
+
+
+def test_a_revision_of_which_nothing_is_said_is_for_its_own_release_alone(engine: Engine, tmp_path: Path) -> None:
+    open_with(engine, notes(tmp_path, VERSION_1, VERSION_2))
+    with pytest.raises(SetupError, match="schema revision '2' of the notes tables"):
+        open_with(engine, notes(tmp_path, VERSION_1))
+
+
+def test_a_group_is_compatible_from_one_of_its_revisions(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="the notes tables have no revision '7': name one of"):
+        replace(notes(tmp_path, VERSION_1), compatible_from="7")
+
+
+def test_the_tables_are_not_migrated_beside_a_service_that_could_not_use_them(
+    engine: Engine, releases: list[TableGroup]
+) -> None:
+    open_with(engine, releases[0])
+    with engine.begin() as connection:
+        report_replica(connection, "old", "http://127.0.0.1", {"schema": {"notes": "1"}})
+    before = dump(engine)
+    with pytest.raises(SetupError, match="the replica old runs, whose release knows them until '1', and '2' is needed"):
+        open_with(engine, releases[2])
+    assert dump(engine) == before
+    open_with(engine, releases[1])  # the release in between
+    with engine.begin() as connection:
+        remove_replica(connection, "old")
+    open_with(engine, releases[2])
+
+
+def test_a_migration_that_waits_for_a_request_lets_others_pass(
+    postgres_url: str, releases: list[TableGroup], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = create_engine_for(postgres_url, "FULL", "IMMEDIATE")
+    open_with(engine, releases[0])
+    given_up = threading.Event()
+    monkeypatch.setattr(schema, "time", SimpleNamespace(sleep=lambda seconds: given_up.set()))
+    with engine.connect() as slow, ThreadPoolExecutor() as threads:
+        slow.execute(text("SELECT * FROM note"))
+        migration = threads.submit(open_with, engine, releases[1])
+        assert given_up.wait(30)
+        with engine.begin() as other:
+            other.execute(text("INSERT INTO note VALUES ('n1')"))
+        assert not migration.done()
+        slow.rollback()
+        migration.result(30)
+    assert dump(engine)["note"] == [{"id": "n1", "stars": 5}]
+    engine.dispose()
 
 
 def test_a_table_that_the_core_once_had_becomes_that_of_a_group_and_is_migrated(engine: Engine, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import type { ClusterApi } from '../../src/lib/api/cluster';
-import { Cluster, conditionOf, seenAt, summarize, worstOf } from '../../src/lib/cluster/cluster.svelte';
+import { conditionOf, seenAt, summarize, worstOf } from '../../src/lib/cluster/cluster';
 import type { ClusterAnswer, ReplicaModel, ReplicaState } from '../../src/lib/schema';
 
 const model = (changed: Partial<ReplicaModel> = {}): ReplicaModel => ({
@@ -61,23 +60,4 @@ test('the summary counts who is there, who is not, and who has another model', (
 
 test('when a replica was seen is an instant of this clock', () => {
   expect(seenAt({ seen_s: 90 }, new Date('2026-01-01T00:02:00Z'))).toBe('2026-01-01T00:00:30.000Z');
-});
-
-test('the state is read again until nobody watches, and stays shown while the service does not answer', async () => {
-  let calls = 0;
-  const api: ClusterApi = {
-    get: () => (++calls === 2 ? Promise.reject(new Error('down')) : Promise.resolve(cluster())),
-  };
-  const seen: [boolean, boolean][] = [];
-  const watched: Cluster = new Cluster(api, () => {
-    seen.push([watched.answer !== null, watched.problem !== null]);
-    if (calls === 3) watched.stop();
-    return Promise.resolve();
-  });
-  await watched.watch();
-  expect(seen).toEqual([
-    [true, false],
-    [true, true],
-    [true, false],
-  ]);
 });

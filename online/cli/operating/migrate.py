@@ -19,7 +19,8 @@ def migrate(
     """Bring the store to the schema of this version, and print the revision of each group of tables.
 
     `online serve` does the same when it starts. Run this first where several services start at once, or where the schema must
-    be ready before the first of them. A store that a newer version has migrated is refused, and nothing is changed.
+    be ready before the first of them. Services of the version before go on meanwhile, and may start on the new schema. A step that one
+    of them could not follow is refused, as is a store whose newer version does not let this one use it; then nothing is changed.
 
     \b
     Examples:

@@ -80,7 +80,7 @@ def read_model(connection: Connection, model: str) -> ClusterModel:
 
 def read_settings(settings: Settings) -> ClusterAnswer:
     """Return the state of the cluster that settings name, without a change of anything. Raises SetupError and Unavailable."""
-    check_current(settings.store_url)
+    check_current(settings.store_url, allow_newer=True)
 
     def find_snapshots(model: str) -> Snapshots | None:
         is_there = (settings.state / "snapshots" / model).is_dir()

@@ -17,7 +17,7 @@ from online.installed import collect
 from online.serving.erasure.files import FileInUse, NameSearch
 from online.serving.erasure.progress import ModelErasure, in_chunks
 from online.serving.erasure.statement import digest_user
-from online.serving.erasure.versions import forget_files, list_foreign
+from online.serving.erasure.versions import forget_files, has_foreign
 from online.serving.erasure.work import ErasureWork
 from online.store.erasure import words
 from online.store.erasure.jobs import ErasureModelRow, ErasureRow
@@ -104,7 +104,7 @@ class ErasureParticipation:
         """Raise FileInUse while this folder still has versions from before the erasure, or of another log."""
         manifests = erasure.snapshots.folder.manifests()
         first = erasure.counts.get("after", {}).get("version", 0)
-        if any(each.version < first for each in manifests) or list_foreign(erasure, manifests):
+        if any(each.version < first for each in manifests) or has_foreign(erasure, manifests):
             raise FileInUse(f"versions of {erasure.name}, which are about to be deleted")
         erasure.erasable.forget_counts()
         removed = len(erasure.snapshots.aside.versions())

@@ -11,19 +11,17 @@ last step waits.
 
 import time
 from collections.abc import Sequence
-
-from sqlalchemy import Connection
+from functools import partial
 
 from online.installed import collect
 from online.schemas.json_values import JSONObject
 from online.serving.erasure.progress import DONE, ModelErasure
 from online.serving.erasure.statement import describe_relearning, describe_state
 from online.snapshots.manifest import Manifest
-from online.snapshots.set_aside import find_foreign
 from online.state.version_control import VersionControl
 from online.store.erasure import log, relearnings
 from online.store.erasure.replicas import FILES
-from online.store.events import head_of, load_digests
+from online.store.events import list_foreign
 
 UNLEARN_WAIT_S = 60.0  # for the learner to take the retractions; later they are void, and `relearn` covers them too
 
@@ -81,7 +79,7 @@ def remove_snapshots(erasure: ModelErasure) -> bool:
 
 def remove_set_aside(erasure: ModelErasure) -> bool:
     """Also where the present log has nothing of the user: the lost one may have had."""
-    if list_foreign(erasure, erasure.snapshots.folder.manifests()):
+    if has_foreign(erasure, erasure.snapshots.folder.manifests()):
         return False
     if "set_aside_removed" not in erasure.counts:  # counted first: a process that is killed deletes the rest later
         erasure.save("set_aside", set_aside_removed=len(erasure.snapshots.aside.versions()))
@@ -104,16 +102,12 @@ def find_durable(erasure: ModelErasure, offset: int) -> Manifest | None:
     manifests = erasure.snapshots.folder.manifests()
     is_on_disk = erasure.snapshots.folder.is_on_disk
     durable = [each for each in manifests if each.learned_until >= offset and each.durable and is_on_disk(each.version)]
-    foreign = {each.version for each in list_foreign(erasure, manifests)} if durable else set()
-    ours = (each for each in durable if each.version not in foreign)
+    foreign, _ = erasure.read(partial(list_foreign, model=erasure.name, manifests=durable))
+    ours = (each for each in durable if each not in foreign)
     return min(ours, key=lambda each: each.version, default=None)
 
 
-def list_foreign(erasure: ModelErasure, manifests: Sequence[Manifest]) -> list[Manifest]:
-    """Return those of the manifests that are of another log than the present one."""
-    offsets = sorted({manifest.learned_until for manifest in manifests} - {0})
-
-    def read(connection: Connection) -> tuple[int, dict[int, str]]:
-        return head_of(connection, erasure.name), load_digests(connection, erasure.name, offsets)
-
-    return find_foreign(manifests, *erasure.read(read))
+def has_foreign(erasure: ModelErasure, manifests: Sequence[Manifest]) -> bool:
+    """Return whether one of the manifests is of another log than the present one."""
+    foreign, _ = erasure.read(partial(list_foreign, model=erasure.name, manifests=manifests))
+    return bool(foreign)

@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 from sqlalchemy.engine import make_url
@@ -10,20 +11,33 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from online.errors import SetupError, Unavailable
 from online.store.database.engine import create_engine_for, first_line, is_sqlite, without_password
-from online.store.database.schema import find_revisions, list_groups
+from online.store.database.schema import find_revisions, is_older, list_groups
+
+
+class FoundRevision(NamedTuple):
+    """The revision of a group of tables. found: None where there are no tables yet. newest: that this version knows."""
+
+    found: str | None
+    newest: str
+    is_older: bool
+
+    @property
+    def is_newer(self) -> bool:
+        """Whether a newer release has migrated the tables, and lets this version use them."""
+        return not self.is_older and self.found != self.newest
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseFacts:
     """The state of a database.
 
-    version: of the server. revisions: group of tables -> (the revision found, the newest); None: there are no tables yet.
+    version: of the server. revisions: by group of tables.
     clock_difference_s: the clock of this machine minus that of the database. settings: of Postgres, as text.
     max_connections, connections: of Postgres; 0 where it does not say.
     """
 
     version: str
-    revisions: dict[str, tuple[str | None, str]]
+    revisions: dict[str, FoundRevision]
     clock_difference_s: float = 0.0
     is_standby: bool = False
     settings: dict[str, str] = field(default_factory=dict)
@@ -31,9 +45,14 @@ class DatabaseFacts:
     connections: int = 0
 
     @property
-    def is_current(self) -> bool:
-        """Whether every table is at the newest revision: opening the store changes nothing then."""
-        return all(found == newest for found, newest in self.revisions.values())
+    def older(self) -> dict[str, FoundRevision]:
+        """Return the groups that are created or migrated when the store is opened."""
+        return {name: each for name, each in self.revisions.items() if each.is_older}
+
+    @property
+    def newer(self) -> dict[str, FoundRevision]:
+        """Return the groups that a newer release has migrated."""
+        return {name: each for name, each in self.revisions.items() if each.is_newer}
 
 
 SETTINGS = ("default_transaction_isolation", "synchronous_commit", "fsync", "full_page_writes")
@@ -52,7 +71,10 @@ def inspect_database(url: str) -> DatabaseFacts:
         with engine.connect() as connection:
             groups = list_groups()
             found = find_revisions(connection, groups, url)
-            revisions = {group.name: (each, group.head) for group, each in zip(groups, found, strict=True)}
+            revisions = {
+                group.name: FoundRevision(each, group.head, is_older(group, each))
+                for group, each in zip(groups, found, strict=True)
+            }
             is_postgres = connection.dialect.name == "postgresql"
             return inspect_postgres(connection, revisions) if is_postgres else inspect_sqlite(connection, revisions)
     except (SQLAlchemyError, ImportError) as error:
@@ -61,18 +83,22 @@ def inspect_database(url: str) -> DatabaseFacts:
         engine.dispose()
 
 
-def check_current(url: str) -> None:
-    """Raise SetupError unless a store can be opened without a migration. Raises Unavailable as `inspect_database`."""
+def check_current(url: str, allow_newer: bool = False) -> None:
+    """Raise SetupError unless a store can be opened without a migration. Raises Unavailable as `inspect_database`.
+
+    allow_newer: also for tables that a newer release has migrated, which may have columns that this version does not know.
+    """
     facts = inspect_database(url)
-    if not facts.is_current:
-        old = ", ".join(f"{name} {pair[0] or 'none'}" for name, pair in facts.revisions.items() if pair[0] != pair[1])
+    differing = facts.older | ({} if allow_newer else facts.newer)
+    if differing:
+        revisions = ", ".join(f"{name} {each.found or 'none'}" for name, each in differing.items())
         raise SetupError(
-            f"the tables of the store {without_password(url)} are not those of this version of online (revisions: {old}); nothing was "
-            "changed: use the version that wrote them, or start a service of this version, which migrates them"
+            f"the tables of the store {without_password(url)} are not those of this version of online (revisions: {revisions}); "
+            "nothing was changed: use the version that wrote them, or start a service of this version, which migrates older ones"
         )
 
 
-def inspect_postgres(connection: Connection, revisions: dict[str, tuple[str | None, str]]) -> DatabaseFacts:
+def inspect_postgres(connection: Connection, revisions: dict[str, FoundRevision]) -> DatabaseFacts:
     """Return the facts of a database of Postgres."""
     before = time.time()
     now = float(connection.scalar(text("SELECT extract(epoch from clock_timestamp())")) or 0.0)
@@ -88,7 +114,7 @@ def inspect_postgres(connection: Connection, revisions: dict[str, tuple[str | No
     )
 
 
-def inspect_sqlite(connection: Connection, revisions: dict[str, tuple[str | None, str]]) -> DatabaseFacts:
+def inspect_sqlite(connection: Connection, revisions: dict[str, FoundRevision]) -> DatabaseFacts:
     """Return the facts of a database of SQLite."""
     version = connection.scalar(text("SELECT sqlite_version()"))
     mode = str(connection.scalar(text("PRAGMA journal_mode")))

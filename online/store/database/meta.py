@@ -37,6 +37,21 @@ def save_kind(connection: Connection, model: str, kind: str) -> None:
     save_value(connection, f"kind/{model}", kind)
 
 
+def compatible_key(tables: str, revision: str) -> str:
+    """Return the key under which a release says which code may use a group of tables at a revision."""
+    return f"compatible-from/{tables}/{revision}"
+
+
+def load_oldest_code(connection: Connection, tables: str, revision: str) -> str | None:
+    """Return the oldest revision whose code may use a group of tables at a revision; None if no release has said so."""
+    return connection.scalar(select(META.c.value).where(META.c.key == compatible_key(tables, revision)))
+
+
+def save_oldest_code(connection: Connection, tables: str, revision: str, oldest: str) -> None:
+    """Save the oldest revision whose code may use a group of tables at a revision."""
+    save_value(connection, compatible_key(tables, revision), oldest)
+
+
 def find_instance(connection: Connection) -> str | None:
     """Return the name of this store; None if it has none yet."""
     found: str | None = connection.scalar(select(META.c.value).where(META.c.key == "instance"))

@@ -5,13 +5,19 @@ For the core, then for each group of tables that a feature has (`tables.py`):
     revision is the newest      --> nothing to do (one query; Alembic is not imported)
     no revision, no tables      --> create them
     a known older revision      --> run the migrations
+    a newer, compatible one     --> nothing to do: a newer release has migrated, and services of both run side by side
     tables that the core had    --> are those of the group's first revision
     any other, or damaged       --> SetupError, and nothing is changed
 
 Processes that start at the same time wait for the first one. All is one transaction: a process that is killed leaves the
-schema as it was.
+schema as it was. On Postgres services go on meanwhile. A migration waits for a lock for less than a moment and then begins
+again, because the requests behind it wait as long as it does.
+
+A migration writes into the store which code may use the tables then (`TableGroup.compatible_from`). A release reads it where it
+meets a revision that it does not know.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -27,8 +33,14 @@ from online.store.callers.held_feedback import HELD
 from online.store.callers.quotas import QUOTAS
 from online.store.classes import CLASSES
 from online.store.conversations.conversations import CONVERSATION_TABLES
-from online.store.database.engine import create_engine_for, first_line, limit_answers, without_password
-from online.store.database.meta import META
+from online.store.database.engine import (
+    create_engine_for,
+    first_line,
+    is_lock_conflict,
+    limit_answers,
+    without_password,
+)
+from online.store.database.meta import META, load_oldest_code, save_oldest_code
 from online.store.database.tables import CORE, MIGRATIONS, TableGroup
 from online.store.drift_alarms import DRIFT_ALARMS
 from online.store.encoder_moves import ENCODERS
@@ -42,13 +54,17 @@ from online.store.quarantine import QUARANTINES
 from online.store.refusals import REFUSALS, REJECTED_SNAPSHOTS
 from online.store.repertoire.examples import EXAMPLES
 from online.store.repertoire.replies import REPLIES
-from online.store.replicas import REPLICA_TABLES
+from online.store.replicas import REPLICA_TABLES, REPLICAS, SCHEMA, list_replicas
 from online.store.usage.tables import USAGE_TABLES
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
 MIGRATION_WAIT_S = 3_600  # that a process waits for another one's migration
+LOCK_TIMEOUT_MS = (
+    400  # of a migration: less than `deadlock_timeout`, so that Postgres never ends a request in its place
+)
+LOCK_TRIES, LOCK_PAUSE_S = 100, 0.2
 CORE_TABLES = [
     PREDICTIONS,
     FEEDBACK,
@@ -78,7 +94,7 @@ NOTHING: dict[tuple[Table, str], str] = {}  # the queries of `select_nothing`, b
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """The migration of one group of tables. before: its revision before; None for no tables. now: the newest revision."""
+    """The migration of one group of tables. before: its revision before; None for no tables. now: the newest one, or a newer."""
 
     tables: str
     before: str | None
@@ -95,18 +111,36 @@ def prepare_schema(url: str, reader: Engine, groups: Sequence[TableGroup] = ()) 
     """Raise SetupError for a database that this version of the package cannot use. groups: by default all."""
     groups = groups or list_groups()
     with reader.connect() as connection:
-        if find_revisions(connection, groups, url) == [group.head for group in groups]:
+        revisions = find_revisions(connection, groups, url)
+        if not any(map(is_older, groups, revisions)):
             check_columns(connection, groups, url)
             return
     engine = create_engine_for(url, "FULL", "IMMEDIATE", wait_s=MIGRATION_WAIT_S)
     try:
-        with engine.begin() as connection:
-            lock_schema(connection)
-            for group, revision in zip(groups, find_revisions(connection, groups, url), strict=True):
-                migrate(connection, group, revision, url)
-            check_columns(connection, groups, url)
+        migrate_all(engine, groups, url)
     finally:
         engine.dispose()
+
+
+def is_older(group: TableGroup, revision: str | None) -> bool:
+    """Return whether the tables of a group are to be created or migrated. Those of a newer, compatible release are not."""
+    return revision is None or revision in (UNRECORDED, *group.revisions[:-1])
+
+
+def migrate_all(engine: Engine, groups: Sequence[TableGroup], url: str) -> None:
+    """Bring every group to its newest revision, in one transaction, which begins again where a request holds a lock for long."""
+    for tries_left in reversed(range(LOCK_TRIES)):
+        try:
+            with engine.begin() as connection:
+                lock_schema(connection)
+                for group, revision in zip(groups, find_revisions(connection, groups, url), strict=True):
+                    migrate(connection, group, revision, url)
+                check_columns(connection, groups, url)
+            return
+        except SetupError as error:
+            if not tries_left or not is_lock_conflict(error.__cause__):
+                raise
+        time.sleep(LOCK_PAUSE_S)  # those that waited behind this transaction go first
 
 
 def migrate_store(url: str) -> list[SchemaChange]:
@@ -125,13 +159,16 @@ def migrate_store(url: str) -> list[SchemaChange]:
             reader.dispose()
     except (SQLAlchemyError, ImportError, ValueError) as error:
         raise SetupError(f"the store {without_password(url)} cannot be opened: {first_line(error)}") from error
-    return [SchemaChange(group.name, was, group.head) for group, was in zip(groups, before, strict=True)]
+    return [
+        SchemaChange(group.name, was, group.head if is_older(group, was) else was or "")
+        for group, was in zip(groups, before, strict=True)
+    ]
 
 
 def find_revisions(connection: Connection, groups: Sequence[TableGroup], url: str) -> list[str | None]:
     """Return the revision of each group's tables; None for a group of which the database has none.
 
-    Raises SetupError for an unknown revision, and for tables of ours that have none.
+    Raises SetupError for a revision of which this code may not use the tables, and for tables of ours that have none.
     """
     names = set(inspect(connection).get_table_names())
     return [find_revision(connection, group, names, url) for group in groups]
@@ -154,13 +191,15 @@ def find_revision(connection: Connection, group: TableGroup, names: set[str], ur
             )
         return None
     revision: str | None = connection.scalar(text(f"SELECT version_num FROM {group.version_table}"))
-    if revision not in group.revisions:
-        raise SetupError(
-            f"the store {without_password(url)} has schema revision {revision!r} of the {group.name} tables, but this version "
-            f"of online knows only {', '.join(map(repr, group.revisions))}; nothing was changed: install the version that "
-            "wrote it, or choose another store"
-        )
-    return revision
+    if revision in group.revisions:
+        return revision
+    if revision and META.name in names and load_oldest_code(connection, group.name, revision) in group.revisions:
+        return revision  # a newer release has migrated them, and lets this one use them
+    raise SetupError(
+        f"the store {without_password(url)} has schema revision {revision!r} of the {group.name} tables, but this version "
+        f"of online knows only {', '.join(map(repr, group.revisions))}; nothing was changed: install the version that "
+        "wrote it, or choose another store"
+    )
 
 
 def lock_schema(connection: Connection) -> None:
@@ -169,16 +208,20 @@ def lock_schema(connection: Connection) -> None:
         limit_answers(connection, None)
         connection.execute(text("SET LOCAL statement_timeout = 0"))
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('online/schema'))"))
+        connection.execute(text(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}"))
 
 
 def migrate(connection: Connection, group: TableGroup, revision: str | None, url: str) -> None:
     """Bring the tables of a group from a revision to the newest one. The lock is held."""
+    if not is_older(group, revision):
+        return
     if revision == UNRECORDED:
         revision = group.revisions[0]
         record_revision(connection, group, revision)
     if revision is None:
         create_tables(connection, group)
     elif revision != group.head:
+        check_running(connection, group, url)
         try:
             upgrade(connection, group)
         except SQLAlchemyError as error:
@@ -186,6 +229,22 @@ def migrate(connection: Connection, group: TableGroup, revision: str | None, url
                 f"the {group.name} tables of the store {without_password(url)} could not be migrated from revision {revision!r} "
                 f"to {group.head!r}, nothing was changed: {first_line(error)}"
             ) from error
+    save_oldest_code(connection, group.name, group.head, group.oldest_code)
+
+
+def check_running(connection: Connection, group: TableGroup, url: str) -> None:
+    """Raise SetupError where a service runs whose release may not use the tables after the migration."""
+    if REPLICAS.name not in inspect(connection).get_table_names():
+        return
+    too_old = group.revisions[: group.revisions.index(group.oldest_code)]
+    for replica in list_replicas(connection):
+        known = replica.report.get(SCHEMA, {}).get(group.name)
+        if replica.is_present and known in too_old:
+            raise SetupError(
+                f"the {group.name} tables of the store {without_password(url)} are not migrated to revision {group.head!r}: the replica "
+                f"{replica.id} runs, whose release knows them until {known!r}, and {group.oldest_code!r} is needed; nothing was "
+                "changed: upgrade it to a release in between first, or stop it"
+            )
 
 
 def create_tables(connection: Connection, group: TableGroup) -> None:

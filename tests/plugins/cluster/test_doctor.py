@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text, update
+from sqlalchemy import Connection, text, update
 from typer.testing import CliRunner
 
 from online.cli.app import app
+from online.errors import SetupError
 from online.plugins.cluster.doctor.findings import CheckFinding
 from online.plugins.cluster.doctor.machine import check_disk, check_file_system, check_state, find_file_system
 from online.plugins.cluster.doctor.replicas import check_replicas, judge_status
@@ -19,6 +20,8 @@ from online.settings import Settings
 from online.state.shared_keys import save_stored
 from online.state.signing_keys import SigningKeys
 from online.store import Store
+from online.store.database.inspection import check_current
+from online.store.database.meta import save_oldest_code
 from online.store.replicas import REPLICAS
 from tests.plugins.cluster.reports import DIVERGED, report
 
@@ -154,6 +157,21 @@ def test_a_store_without_the_newest_tables_is_said_and_not_migrated(store: Store
     assert "not those of this version" in str(result.exception)
     revision = store.read(lambda connection: connection.scalar(text("SELECT version_num FROM alembic_version")))
     assert revision == "1", "nothing was changed"
+
+
+def test_tables_that_a_newer_release_has_migrated_are_said_and_used(store: Store, postgres_url: str) -> None:
+    def migrate_further(connection: Connection) -> None:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9'"))
+        save_oldest_code(connection, "core", "9", "2")
+
+    store.submit(migrate_further).result()
+    found = [*check_store(Settings(store=postgres_url))]
+    assert any(
+        "a newer release has migrated its tables" in each and "core 9, and not 2" in each for each in warnings(found)
+    )
+    assert CliRunner().invoke(app, ["status", "--store", postgres_url]).exit_code == 0
+    with pytest.raises(SetupError, match=r"not those of this version of online \(revisions: core 9\)"):
+        check_current(postgres_url)  # as before a backup, which would leave out what only the newer release knows
 
 
 def test_commits_that_do_not_wait_for_the_disk_are_a_problem(store: Store, postgres_url: str) -> None:

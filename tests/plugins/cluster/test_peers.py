@@ -1,5 +1,6 @@
 """A replica copies a version of another one, over real connections."""
 
+import json
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from online.errors import Conflict, CorruptSnapshot, NotFound, Unavailable
+from online.errors import Conflict, CorruptSnapshot, NewerRelease, NotFound, Unavailable
 from online.plugins.cluster.copies import FETCHED, copy_version
 from online.plugins.cluster.kept_versions import NEWEST
 from online.plugins.cluster.peer_signatures import MAX_SKEW_S, describe_request, sign_request
@@ -79,6 +80,16 @@ def test_a_version_is_copied_byte_for_byte_durably_and_not_live(
     loaded = next(snapshots.folder.durable("r"))
     np.testing.assert_array_equal(loaded.parts["weights"].tensors["w"], np.full(4, 1, np.float32))
     assert {path.name for path in snapshots.folder.path.iterdir()} == {"1", ".lock", ".copy.lock"}
+
+
+def test_a_version_in_a_format_of_a_newer_release_is_not_copied(
+    replica: Replica, client: httpx.Client, snapshots: Snapshots
+) -> None:
+    path = replica.snapshots.folder.path / "1" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
+    with pytest.raises(NewerRelease, match="the manifest of vec version 1 has 'format 2', which this version"):
+        copy_version(replica.source(client), snapshots, 1, accept)
+    assert snapshots.folder.versions() == []
 
 
 def test_a_part_that_a_local_version_has_is_linked_and_not_fetched(

@@ -4,6 +4,4 @@ import { call } from '../http';
 import type { ClusterAnswer } from '../schema';
 import { V1 } from './model';
 
-export type ClusterApi = typeof clusterApi;
-
 export const clusterApi = { get: () => call<ClusterAnswer>('GET', `${V1}/cluster`) };

@@ -98,6 +98,4 @@ export function createAlertsApi(name: string) {
   };
 }
 
-export type DevicesApi = typeof devicesApi;
-
 export const devicesApi = { get: () => call<DevicesAnswer>('GET', `${V1}/devices`) };

@@ -44,20 +44,26 @@ def check_store(settings: Settings) -> Iterator[CheckFinding]:
 
 def check_revisions(facts: DatabaseFacts) -> Iterator[CheckFinding]:
     """Yield whether the tables are at the newest revision."""
-    old = {name: pair for name, pair in facts.revisions.items() if pair[0] != pair[1]}
-    if not any(found for found, _ in facts.revisions.values()):
+    if not any(each.found for each in facts.revisions.values()):
         yield warning(
             "store", "it has no tables of online yet", "start the service, which creates them, or name the right store"
         )
-    elif old:
-        steps = ", ".join(f"{name} {found or 'none'} -> {newest}" for name, (found, newest) in old.items())
+    elif facts.older:
+        steps = ", ".join(f"{name} {each.found or 'none'} -> {each.newest}" for name, each in facts.older.items())
         yield warning(
             "store",
             f"its tables are of an older revision: {steps}",
             "the next start of a service migrates them; make a backup before",
         )
+    elif facts.newer:
+        steps = ", ".join(f"{name} {each.found}, and not {each.newest}" for name, each in facts.newer.items())
+        yield warning(
+            "store",
+            f"a newer release has migrated its tables, which this one may still use: {steps}",
+            "finish the upgrade; until then make backups with the newer release",
+        )
     else:
-        yield ok("store", f"the tables are at the newest revision (core {facts.revisions['core'][0]})")
+        yield ok("store", f"the tables are at the newest revision (core {facts.revisions['core'].found})")
 
 
 def check_sqlite(facts: DatabaseFacts) -> Iterator[CheckFinding]:

@@ -1,45 +1,6 @@
-/* The replicas of the service, read again while the page is shown, and what of each is said in words. */
+/* What is said of the replicas of the service in words. */
 
-import type { ClusterApi } from '../api/cluster';
 import type { ClusterAnswer, ReplicaModel, ReplicaState } from '../schema';
-import type { Pause } from '../ui/live_status.svelte';
-import { problemOf } from '../ui/problems';
-
-const EVERY_MS = 2_000;
-
-export class Cluster {
-  answer = $state.raw<ClusterAnswer | null>(null);
-  problem = $state<string | null>(null);
-  #isWatched = false;
-
-  constructor(
-    readonly api: ClusterApi,
-    readonly pause: Pause,
-  ) {}
-
-  /** Load again and again until `stop`. */
-  async watch() {
-    this.#isWatched = true;
-    while (this.#isWatched) {
-      await this.load();
-      await this.pause(EVERY_MS);
-    }
-  }
-
-  stop() {
-    this.#isWatched = false;
-  }
-
-  /** What was read last stays shown while the service does not answer. */
-  async load() {
-    try {
-      this.answer = await this.api.get();
-      this.problem = null;
-    } catch (error) {
-      this.problem = problemOf(error);
-    }
-  }
-}
 
 /** What matters most of a replica or of a model on it, worst first. */
 export const CONDITIONS = ['diverged', 'differs', 'absent', 'idle', 'behind', 'current'] as const;
