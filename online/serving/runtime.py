@@ -143,6 +143,7 @@ class Runtime:
                 self.run_until_stop(work)
         await self.start_parts(self.parts)
         self.run_until_stop(self.disk.watch())
+        self.workspace.store.start_watch()
         if self.rates.shared is not None:
             self.run_until_stop(self.rates.share())
         if self.is_primary:

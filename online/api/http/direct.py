@@ -22,6 +22,7 @@ from online.api.auth.authentication import CallerMemory
 from online.api.auth.scopes import Access, check_scope
 from online.api.bodies import decode_rows
 from online.api.middleware.content_codings import is_coded
+from online.api.responses import RECORDED_HEADER
 from online.api.routes import Route
 from online.errors import OnlineError, describe_error
 from online.models import Answer
@@ -39,6 +40,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 CLOSE: Headers = ((b"connection", b"close"),)
 RETRY: Headers = ((b"retry-after", b"1"),)
 NO_HEADERS: Headers = ()
+IN_JOURNAL: Headers = ((RECORDED_HEADER.lower().encode(), b"journal"),)
 ORIGIN = b"origin"
 
 
@@ -102,7 +104,7 @@ class DirectEndpoint:
         self.access = access
         self.model, self.direct, self.name = model, direct, model.spec.name
         self.predictor, self.kind = model.predictor, model.spec.kind
-        self._head, self._head_of = b"", (model.live.current, NO_HEADERS)
+        self._head, self._head_of = b"", (model.live.current, NO_HEADERS, NO_HEADERS)
         self._instances, self._seconds = 0, list[float]()  # of the requests that this round of the event loop answers
 
     def admits(self, address: str, headers: Headers, length: int) -> bool:
@@ -154,9 +156,11 @@ class DirectEndpoint:
             "learned_until": served.learned_until,
         }
         default_headers = request.default_headers
-        if self._head_of[0] is not served or self._head_of[1] is not default_headers:
-            self._head_of = served, default_headers
-            self._head = self._build_head(HTTPStatus.OK, served, default_headers)
+        recorded = IN_JOURNAL if ids and self.predictor.is_store_away else NO_HEADERS
+        head_of = self._head_of
+        if head_of[0] is not served or head_of[1] is not default_headers or head_of[2] is not recorded:
+            self._head_of = served, default_headers, recorded
+            self._head = self._build_head(HTTPStatus.OK, served, (*default_headers, *recorded))
         self._send(request, self._head, content)
         self.predictor.observe(request.inputs, request.encoder, request.keys, ids)
         self._count(request)
