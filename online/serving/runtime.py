@@ -34,7 +34,7 @@ from online.state.shared_keys import compute_revision
 from online.state.signing_keys import REFRESH_S
 from online.state.workspace import Workspace
 from online.store.journal_copy import copy_all
-from online.telemetry import Metrics, OutageLog
+from online.telemetry import Metrics, OutageLog, Tracer
 
 log = logging.getLogger("online.serving")
 
@@ -52,6 +52,7 @@ class Runtime:
     settings: Settings
     workspace: Workspace
     metrics: Metrics
+    tracer: Tracer
     disk: DiskSpace
     rates: RateLimits
     models: dict[str, ModelRuntime]
@@ -237,6 +238,7 @@ class Runtime:
         if self.journal_thread is not None:
             await asyncio.to_thread(self.journal_thread.stop)
         await asyncio.to_thread(self.workspace.store.close)
+        await asyncio.to_thread(self.tracer.close)
         if self._lock is not None:
             self._lock.close()
 
