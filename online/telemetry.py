@@ -304,8 +304,10 @@ class Tracer:
         learning:                              --learn(offsets)--> publish(learned_until)
 
     The processes have the offset in common. Times are nanoseconds since 1970. The methods of serving are called on the event loop,
-    those of learning by the threads of several models.
+    those of learning by the threads of several models. is_on: whether it does anything.
     """
+
+    is_on = False
 
     def request(self, name: str, headers: Mapping[str, str]) -> AbstractContextManager[Annotate]:
         """Follow a request of another program until its answer. headers: with lower-case names; they may continue a trace."""

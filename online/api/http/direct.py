@@ -199,11 +199,12 @@ class DirectEndpoint:
         request.respond(request, b"%b%d\r\n\r\n%b" % (head, len(body), body))
 
     def _trace(self, request: DirectRequest, status: HTTPStatus, served: ServedVersion) -> None:
-        seconds = time.perf_counter() - request.started_at
+        if not self.direct.tracer.is_on:
+            return
         self.direct.tracer.answer(
             self.operation,
             request.headers,
-            seconds,
+            time.perf_counter() - request.started_at,
             model=self.name,
             status=int(status),
             version=served.version,

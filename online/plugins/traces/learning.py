@@ -25,7 +25,7 @@ MAX_FOLLOWED = 100  # traced requests of one model whose version is not publishe
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LearnedStep:
     """The events that were learned at once: first to last offset."""
 
     first: int
@@ -35,7 +35,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
+class WrittenVersion:
     """One version, and how long writing it took."""
 
     version: int
@@ -46,16 +46,18 @@ class Publication:
 
 @dataclass(slots=True)
 class LearnedModel:
-    """What one learner has done a moment ago, and the traced requests whose version it has not published yet: one that another
-    replica has made, or one that was served before `publish` was called."""
+    """The newest steps and versions of one learner, and the traced requests whose version it has not published yet: another
+    replica has made it, or it was served before `publish` was called."""
 
-    steps: deque[Step] = field(default_factory=lambda: deque(maxlen=KEPT))
-    publications: deque[Publication] = field(default_factory=lambda: deque(maxlen=KEPT))
+    steps: deque[LearnedStep] = field(default_factory=lambda: deque(maxlen=KEPT))
+    publications: deque[WrittenVersion] = field(default_factory=lambda: deque(maxlen=KEPT))
     followed: deque[TracedOffsets] = field(default_factory=lambda: deque(maxlen=MAX_FOLLOWED))
 
 
 class LearningTracer(Tracer):
     """Records the steps of the learners of one process that traced requests have led to."""
+
+    is_on = True
 
     def __init__(self, provider: TracerProvider, state: Path) -> None:
         """Listen in a thread. Raises OSError."""
@@ -81,7 +83,7 @@ class LearningTracer(Tracer):
 
     def learn(self, model: str, first: int, last: int, began_ns: int) -> None:
         """Keep a step, and record it for each request that is followed."""
-        step = Step(first, last, began_ns, time.time_ns())
+        step = LearnedStep(first, last, began_ns, time.time_ns())
         with self._lock:
             self._models[model].steps.append(step)
             for traced in self._models[model].followed:
@@ -89,7 +91,7 @@ class LearningTracer(Tracer):
 
     def publish(self, model: str, version: int, learned_until: int, began_ns: int) -> None:
         """Keep a publication, and record it for each request whose feedback it is the first to have learned."""
-        published = Publication(version, learned_until, began_ns, time.time_ns())
+        published = WrittenVersion(version, learned_until, began_ns, time.time_ns())
         with self._lock:
             kept = self._models[model]
             kept.publications.append(published)
@@ -97,12 +99,12 @@ class LearningTracer(Tracer):
                 if self._record_publication(traced, published):
                     kept.followed.remove(traced)
 
-    def _record_step(self, traced: TracedOffsets, step: Step) -> None:
+    def _record_step(self, traced: TracedOffsets, step: LearnedStep) -> None:
         if step.first <= traced.last and traced.first <= step.last:
             facts = {"first_offset": step.first, "last_offset": step.last}
             self._record(traced, "learn", step.began_ns, step.ended_ns, facts)
 
-    def _record_publication(self, traced: TracedOffsets, published: Publication) -> bool:
+    def _record_publication(self, traced: TracedOffsets, published: WrittenVersion) -> bool:
         """Return whether no later publication is of interest: this is the first with the offsets, or follows the served one."""
         if published.learned_until < traced.last or published.version > traced.version:
             return published.version >= traced.version

@@ -43,10 +43,8 @@ class TracesPlugin(Plugin):
 
     def api_part(self, app: "FastAPI") -> None:
         """Let a tracer see the requests, where there is one."""
-        from online.telemetry import Tracer
-
         runtime = app.state.runtime
-        if type(runtime.tracer) is not Tracer:
+        if runtime.tracer.is_on:
             from online.plugins.traces.requests import TracedRequests
 
             app.add_middleware(

@@ -30,7 +30,7 @@ MAX_WAITING = 1_000  # traced requests of one model that no version has learned 
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class AdoptedVersion:
     """The version that answers. began_ns, ended_ns: of loading it."""
 
     version: int
@@ -51,9 +51,11 @@ class WaitingFeedback:
 class ServingTracer(Tracer):
     """Records the requests of one process, and follows their feedback until it is served."""
 
+    is_on = True
+
     def __init__(self, provider: TracerProvider, state: Path) -> None:
         self.provider, self.spans, self.channel = provider, provider.get_tracer(SCOPE), find_channel(state)
-        self._served: dict[str, Served] = {}
+        self._served: dict[str, AdoptedVersion] = {}
         self._waiting = defaultdict[str, deque[WaitingFeedback]](deque)  # by model
 
     @contextmanager
@@ -121,11 +123,11 @@ class ServingTracer(Tracer):
 
     def serve(self, model: str, version: int, learned_until: int, began_ns: int) -> None:
         """End the spans that have waited for this version, and let the learner add what it has done."""
-        self._served[model] = served = Served(version, learned_until, began_ns, time.time_ns())
+        self._served[model] = served = AdoptedVersion(version, learned_until, began_ns, time.time_ns())
         if self._waiting[model]:
             self._finish(model, served)
 
-    def _finish(self, model: str, served: Served) -> None:
+    def _finish(self, model: str, served: AdoptedVersion) -> None:
         waiting, self._waiting[model] = self._waiting[model], deque()
         for each in waiting:
             if each.last > served.learned_until:
