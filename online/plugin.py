@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from online.state.workspace import Workspace
     from online.store.database.tables import TableGroup
     from online.store.erasure.log import ErasedNames
-    from online.telemetry import MetricsPart
+    from online.telemetry import MetricsPart, Tracer
 
 
 class Page(NamedTuple):
@@ -155,6 +155,13 @@ class Plugin:
         """Return what is informed of the devices on which a process learns or answers; one plugin has it.
 
         process: `learner`, or `worker-0` and so on. caps: bytes that the process may take, by device.
+        """
+        return None
+
+    def tracer(self, state: "Path", process: str) -> "Tracer | None":
+        """Return what follows requests through a process, from its start to its end; one plugin has it.
+
+        process: `learner`, or `worker-0` and so on. state: the folder of the service, which all of them have.
         """
         return None
 

@@ -1,4 +1,4 @@
-"""Structured log lines, reports of outages, and every Prometheus metric.
+"""Structured log lines, reports of outages, every Prometheus metric, and the seam for traces.
 
 log_event(log, "published", version=12)
     text:  2026-11-22T17:00:01.123Z INFO learner published version=12
@@ -11,14 +11,16 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
-from typing import Literal
+from pathlib import Path
+from typing import Literal, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
-from online.installed import ContributedParts, collect
+from online.installed import ContributedParts, collect, collect_one
 from online.settings import LogFormat, LogLevel
 
 REMINDER_S = 60.0  # an outage that continues is reported again after this time
@@ -280,3 +282,66 @@ class ConstantCollector:
     def collect(self) -> Iterable[GaugeMetricFamily]:
         """Return the constant metrics."""
         return self.families
+
+
+# traces
+
+
+class Annotate(Protocol):
+    """Adds attributes to a span while it is open."""
+
+    def __call__(self, **attributes: str | int | bool) -> None: ...
+
+
+def drop_attributes(**attributes: str | int | bool) -> None:
+    """Do nothing."""
+
+
+class Tracer:
+    """Follows what happens in one process. This one does nothing; a plugin derives from it.
+
+        serving:  request ( commit ) --acknowledge(offset)-->    ...    --serve(learned_until)
+        learning:                              --learn(offsets)--> publish(learned_until)
+
+    The processes have the offset in common. Times are nanoseconds since 1970. The methods of serving are called on the event loop,
+    those of learning by the threads of several models. is_on: whether it does anything.
+    """
+
+    is_on = False
+
+    def request(self, name: str, headers: Mapping[str, str]) -> AbstractContextManager[Annotate]:
+        """Follow a request of another program until its answer. headers: with lower-case names; they may continue a trace."""
+        return nullcontext(drop_attributes)
+
+    def span(self, name: str) -> AbstractContextManager[Annotate]:
+        """Follow a part of the present request."""
+        return nullcontext(drop_attributes)
+
+    def answer(
+        self, name: str, headers: Iterable[tuple[bytes, bytes]], seconds: float, **attributes: str | int | bool
+    ) -> None:
+        """See a request that was answered at once. seconds: how long ago it began."""
+
+    def continue_elsewhere(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """Return the headers with which the present request is sent on, so that its trace goes on there."""
+        return headers
+
+    def acknowledge(self, model: str, offsets: Sequence[int]) -> None:
+        """See feedback of the present request, which is in the log."""
+
+    def learn(self, model: str, first: int, last: int, began_ns: int) -> None:
+        """See that the events of these offsets are learned."""
+
+    def publish(self, model: str, version: int, learned_until: int, began_ns: int) -> None:
+        """See a version that was published."""
+
+    def serve(self, model: str, version: int, learned_until: int, began_ns: int) -> None:
+        """See a version that answers from now on. began_ns: when loading it began."""
+
+    def close(self) -> None:
+        """Send what is not sent yet, and end."""
+
+
+def find_tracer(state: Path, process: str) -> Tracer:
+    """Return that of the plugin which has one; else one that does nothing. The rest is as in `Plugin.tracer`."""
+    return collect_one("tracer", Tracer(), state, process)

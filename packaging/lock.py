@@ -4,7 +4,7 @@
                   Dockerfile     --registry-> FROM name:tag@sha256:..., where the registry answers
 
 build.txt     what builds the wheels
-service.txt   what `pip install "online[postgres]"` and the distributions in packages/ install, without torch
+service.txt   what `pip install "online[postgres,traces]"` and the distributions in packages/ install, without torch
 torch.txt     torch with its CUDA libraries, as PyPI has them; builds for the CPU come from another index with other hashes
 dev.txt       service.txt and what the tests and checks need
 charts.txt    what the tests of the Helm chart need: Helm itself and the schemas of Kubernetes, in a folder of their own
@@ -82,8 +82,8 @@ def main() -> None:
     project = "pyproject.toml"
     build = tomllib.loads((ROOT / project).read_text())["build-system"]["requires"]
     others = "\n".join(list_requirements_of_packages())
-    service = compile_requirements(project, "-", extras=["postgres"], given=others)
-    dev = compile_requirements(project, "-", extras=["postgres", "dev"], given=others)
+    service = compile_requirements(project, "-", extras=["postgres", "traces"], given=others)
+    dev = compile_requirements(project, "-", extras=["postgres", "traces", "dev"], given=others)
     write("build.txt", compile_requirements("-", given="\n".join([*build, "editables"])))  # for `pip install -e`
     write("torch.txt", [each for each in dev if OF_TORCH.match(each)])
     write("service.txt", [each for each in service if not OF_TORCH.match(each)])

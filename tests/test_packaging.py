@@ -77,7 +77,7 @@ def test_every_dependency_is_locked_with_a_version_that_is_allowed() -> None:
     extras = project["optional-dependencies"]
     others = [tomllib.loads(path.read_text())["project"] for path in ROOT.glob("packages/*/pyproject.toml")]
     of_others = [each for other in others for each in other["dependencies"] if each != "online"]
-    service = [*project["dependencies"], *extras["postgres"], *of_others]
+    service = [*project["dependencies"], *extras["postgres"], *extras["traces"], *of_others]
     for files, wanted in (
         (("service.txt", "torch.txt"), service),
         (("dev.txt", "torch.txt"), [*service, *extras["dev"]]),

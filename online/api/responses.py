@@ -26,7 +26,9 @@ ERROR_RESPONSES: Responses = {
     507: {"model": ErrorAnswer, "description": "The disk has too little free space; nothing was changed."},
 }
 IDS_HEADER = "X-Prediction-Ids"
-RECORDED_HEADER = "X-Recorded"  # "false" where an answer is not recorded although it was to be
+RECORDED_HEADER = (
+    "X-Recorded"  # "false": not recorded although it was to be; "journal": not in the store, which is away
+)
 MAX_IDS_IN_HEADER = 100  # clients accept about 8 KiB of headers; an answer with more ids has no such header
 
 
@@ -46,9 +48,10 @@ def live_headers(model: ModelRuntime) -> dict[str, str]:
 
 
 def answer_headers(predicted: PredictionResult) -> dict[str, str]:
-    """Return the version that answered, and whether the answers are unrecorded because the disk is nearly full."""
-    unrecorded = {RECORDED_HEADER: "false"} if predicted.lacks_room else {}
-    return version_headers(predicted.served.version, predicted.served.learned_until) | unrecorded
+    """Return the version that answered, and where the answers are recorded while the disk is nearly full or the store away."""
+    recorded = "false" if predicted.lacks_room else "journal" if predicted.awaits_store else None
+    headers = version_headers(predicted.served.version, predicted.served.learned_until)
+    return headers if recorded is None else headers | {RECORDED_HEADER: recorded}
 
 
 def prediction_headers(predicted: PredictionResult) -> dict[str, str]:

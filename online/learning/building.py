@@ -13,6 +13,7 @@ from online.models.devices.turns import LearningQuantum
 from online.settings import ModelSettings
 from online.state.workspace import Workspace
 from online.stream.contract import Stream
+from online.telemetry import Tracer
 
 
 def create_lease(workspace: Workspace, model: ModelSettings) -> LearnerLease | None:
@@ -37,6 +38,7 @@ def create_learner(
     waits_for_disk: bool = True,
     host: WorkerHost | None = None,
     lease: LearnerLease | None = None,
+    tracer: Tracer | None = None,
 ) -> Learner:
     """Create a model's learner. options: they name the encoder whose features the stream gives. lease: held for this learner."""
     settings = workspace.settings
@@ -56,5 +58,6 @@ def create_learner(
         lease=lease,
         workers=host or WorkerHost(),
         quantum=LearningQuantum(settings.learn_quantum_ms),
+        tracer=tracer or Tracer(),
     )
     return Learner(model.kind, options, workspace.snapshots(model.name), stream, workspace.store, setup)

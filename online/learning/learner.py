@@ -361,8 +361,10 @@ class Learner:
         if entries:
             began_at = self.setup.clock()
             with self.setup.quantum.turn(len(entries), self.setup.device):
+                began_ns = time.time_ns()
                 self.learn(entries)
             self.turn_size.note(len(entries), self.setup.clock() - began_at, self._is_behind)
+            self.setup.tracer.learn(self.snapshots.model, entries[0].offset, entries[-1].offset, began_ns)
         self.refusals.report(self._is_behind)
         if self.relearning is not None:
             self._relearn(self.relearning)
@@ -455,7 +457,7 @@ class Learner:
         If the state cannot serve, the entries that broke it are refused and learning resumes. Nothing durable is
         published while the log is learned again.
         """
-        until = self.training.learned_until
+        until, began_ns = self.training.learned_until, time.time_ns()
         durable = durable and self.relearning is None
         try:
             written = self.publisher.publish(self.training, self._collect_metrics(), durable, replaces)
@@ -464,6 +466,7 @@ class Learner:
             return None
         if written is not None:
             self.snapshots.aside.mark_learned_again(until)
+            self.setup.tracer.publish(self.snapshots.model, written.version, until, began_ns)
         return written
 
     def _collect_metrics(self) -> dict[str, float]:

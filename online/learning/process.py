@@ -24,7 +24,7 @@ from online.models.lazy_torch import torch, use_one_thread
 from online.settings import ModelSettings
 from online.state.workspace import Workspace
 from online.store.notifications import NotificationThread, wake
-from online.telemetry import log_event
+from online.telemetry import Tracer, find_tracer, log_event
 
 log = logging.getLogger("online.learner")
 
@@ -49,12 +49,13 @@ def run(workspace: Workspace, lock: IO[str]) -> int:
         signal.signal(number, lambda *_: stop.set())
     log_event(log, "started", pid=os.getpid(), device=describe_places(places))
     observer = create_observer(workspace.state, "learner", "learner", devices, places.caps)
+    tracer = find_tracer(workspace.state, "learner")
     wakeups = {model.name: workspace.event_wakeup(model.name) for model in models}
     heard = NotificationThread(workspace.store, wake(wakeups), "learner-notifications")
     if workspace.store.is_shared:
         heard.start()
-    with find_support().host(workspace.settings) as host, closing(observer):
-        threads = [start_thread(workspace, model, places, stop, host, observer) for model in models]
+    with find_support().host(workspace.settings) as host, closing(observer), closing(tracer):
+        threads = [start_thread(workspace, model, places, stop, host, observer, tracer) for model in models]
         join_all(threads, partial(tick, workspace, observer, host, stop))
     if workspace.store.is_shared:
         heard.stop()
@@ -90,11 +91,12 @@ def start_thread(
     stop: threading.Event,
     host: WorkerHost,
     observer: DeviceObserver,
+    tracer: Tracer | None = None,
 ) -> threading.Thread:
     """Learn one model on its devices, in a thread of its own."""
     device = places.of_model[model.name]
     observer.place(model.name, device, device)
-    thread = threading.Thread(target=run_learner, args=(workspace, model, device, stop, host, observer))
+    thread = threading.Thread(target=run_learner, args=(workspace, model, device, stop, host, observer, tracer))
     thread.start()
     return thread
 
@@ -118,6 +120,7 @@ def run_learner(
     stop: threading.Event,
     host: WorkerHost | None = None,
     observer: DeviceObserver | None = None,
+    tracer: Tracer | None = None,
 ) -> None:
     """Run one model's learner, and log each fallback for lack of memory."""
     notes = (lambda fallback: None) if observer is None else partial(observer.note, model.name)
@@ -127,7 +130,7 @@ def run_learner(
             observer.move(model.name, to)
 
     with listening(notes):
-        keep_learning(workspace, model, device, stop, host or WorkerHost(), move)
+        keep_learning(workspace, model, device, stop, host or WorkerHost(), move, tracer)
 
 
 def keep_learning(
@@ -137,6 +140,7 @@ def keep_learning(
     stop: threading.Event,
     host: WorkerHost,
     on_move: Callable[[str], None],
+    tracer: Tracer | None,
 ) -> None:
     """Run one model's learner, and start it again from durable state if it fails.
 
@@ -160,7 +164,7 @@ def keep_learning(
                 low_priority(device),
                 nullcontext() if lease is None else lease.held(),
             ):
-                create_learner(workspace, model, options, stream, device, False, host, lease).run(stop)
+                create_learner(workspace, model, options, stream, device, False, host, lease, tracer).run(stop)
             if not stop.is_set():
                 log_event(log, "started again", model=model.name, reason="the signing keys were rotated")
         except EncoderMoved:

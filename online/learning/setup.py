@@ -10,6 +10,7 @@ from online.learning.lease import LearnerLease
 from online.learning.workers import WorkerHost
 from online.models.devices.turns import LearningQuantum
 from online.settings import Drift, GuardMode
+from online.telemetry import Tracer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,3 +41,4 @@ class LearnerSetup:
     replica: str = "alone"
     lease: LearnerLease | None = None
     quantum: LearningQuantum = field(default_factory=lambda: LearningQuantum(None))
+    tracer: Tracer = field(default_factory=Tracer)

@@ -31,7 +31,7 @@ from online.serving.retention import RetentionJob
 from online.serving.runtime import Runtime
 from online.settings import Settings
 from online.state.workspace import Workspace
-from online.telemetry import Metrics
+from online.telemetry import Metrics, find_tracer
 
 
 def build(
@@ -66,7 +66,8 @@ def build(
 
     rates = create_rate_limits(settings, workspace)
     disk = DiskSpace(partial(measure_space, workspace.state), settings.min_free_bytes, metrics)
-    builder = ModelBuilder(settings, workspace, metrics, is_primary, start_store, create_place, rates, disk)
+    tracer = find_tracer(workspace.state, f"worker-{worker}")
+    builder = ModelBuilder(settings, workspace, metrics, is_primary, start_store, create_place, rates, disk, tracer)
     models = {spec.name: builder.build(spec) for spec in settings.models}
     parts = ContributedParts()
     supervisor = build_supervisor(settings, models, metrics) if with_learner else None
@@ -76,6 +77,7 @@ def build(
         settings=settings,
         workspace=workspace,
         metrics=metrics,
+        tracer=tracer,
         disk=disk,
         rates=rates,
         models=models,

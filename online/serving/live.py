@@ -58,7 +58,8 @@ class LiveModel:
     """The live version of one model, and the others that can be requested.
 
     unservable: there are versions, and none of them could be loaded. loading: versions being loaded.
-    warm_up: recent inputs, which a new version must answer before it is swapped in.
+    warm_up: recent inputs, which a new version must answer before it is swapped in. loaded_from_ns: since when the newest
+    version was being loaded, in nanoseconds since 1970.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class LiveModel:
         self.set_aside: SetAsideRecord | None = None
         self.loading: frozenset[int] = frozenset()
         self.unservable = False
+        self.loaded_from_ns = time.time_ns()
         self.warm_up: deque[bytes] = deque(maxlen=MAX_WARM_UP)
         self._prepared: str | None = None
         self._preparing: asyncio.Task[None] | None = None
@@ -179,6 +181,7 @@ class LiveModel:
                     self._swap(self._create_unlearned())
                 if live is not None and live.version == self.current.version:
                     return
+                self.loaded_from_ns = time.time_ns()
                 served = await asyncio.to_thread(self._load_next, live.version if live else None)
             except Unavailable as error:
                 self._outage.record_failure(error)

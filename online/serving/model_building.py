@@ -31,7 +31,7 @@ from online.serving.stream_relay import Copy, StreamRelay
 from online.serving.transactions import Transactions
 from online.settings import ModelSettings, Settings
 from online.state.workspace import Workspace
-from online.telemetry import Metrics
+from online.telemetry import Metrics, Tracer
 
 RANDOM_BYTES, IDS_AT_ONCE = 9, 256  # of an id; ids whose random part is drawn in one call
 
@@ -49,6 +49,7 @@ class ModelBuilder:
         create_place: Callable[[str], ServingPlace],
         rates: RateLimits,
         disk: DiskSpace,
+        tracer: Tracer,
     ) -> None:
         """start_store_process: None where this process commits feedback itself."""
         self.create_place = create_place
@@ -61,7 +62,7 @@ class ModelBuilder:
         except ValueError as error:  # an unknown kind
             raise SetupError(str(error)) from None
         self.store = StoreClient(self.work.submit, start_store_process)
-        self.rates, self.disk = rates, disk
+        self.rates, self.disk, self.tracer = rates, disk, tracer
 
     def build(self, spec: ModelSettings) -> ModelRuntime:
         """Build the model. Raises SetupError if the model cannot be created as configured."""
@@ -96,7 +97,9 @@ class ModelBuilder:
             spec, live, workspace.store, wake_learner, wake_relay, self.new_id, self.disk, self.journal
         )
         recorder = self.work.recorders[spec.name]
-        feedback = Feedback(settings, transactions, self.store, recorder, feed, metrics, self.clock, self.rates)
+        feedback = Feedback(
+            settings, transactions, self.store, recorder, feed, metrics, self.clock, self.rates, self.tracer
+        )
         outcomes = OutcomeMarker(feedback, feed, metrics, self.clock, self.is_primary)
         runtime = ModelRuntime(
             spec=spec,

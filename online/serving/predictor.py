@@ -44,13 +44,15 @@ NO_KEY = (None,)
 class PredictionResult:
     """The answers to one request, the ids they are recorded under, and the version that gave them.
 
-    lacks_room: they were to be recorded, and the disk has too little free space for it.
+    lacks_room: they were to be recorded, and the disk has too little free space for it. awaits_store: they are recorded
+    in the journal only, because the store does not answer.
     """
 
     answers: list[Answer]
     ids: list[str]
     served: ServedVersion
     lacks_room: bool = False
+    awaits_store: bool = False
 
 
 class Predictor:
@@ -156,7 +158,9 @@ class Predictor:
             self.recorder.fill_rows(rows, answers, are_other)
             await self.recorder.record_turns(request, rows, config.encoder_name, features, served)
         self.observe(inputs, encoder, keys, ids)
-        return PredictionResult(list(apply_rules(answers, request.exclude, are_other)), ids, served)
+        awaits_store = bool(rows) and not in_conversation and self.is_store_away
+        answers = list(apply_rules(answers, request.exclude, are_other))
+        return PredictionResult(answers, ids, served, awaits_store=awaits_store)
 
     async def _find_other_languages(self, instances: Sequence[object]) -> list[bool]:
         """Return whether each instance is in another language than the model's; off the event loop, as it looks words up."""
@@ -188,6 +192,11 @@ class Predictor:
     def lacks_room(self) -> bool:
         """Whether the disk has too little free space to record anything."""
         return self.transactions.disk.is_short
+
+    @property
+    def is_store_away(self) -> bool:
+        """Whether the store does not answer: what is recorded stays in the journal until it does."""
+        return self.transactions.store.is_away
 
     # rows of numbers, without a coroutine
 

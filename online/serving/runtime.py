@@ -34,7 +34,7 @@ from online.state.shared_keys import compute_revision
 from online.state.signing_keys import REFRESH_S
 from online.state.workspace import Workspace
 from online.store.journal_copy import copy_all
-from online.telemetry import Metrics, OutageLog
+from online.telemetry import Metrics, OutageLog, Tracer
 
 log = logging.getLogger("online.serving")
 
@@ -52,6 +52,7 @@ class Runtime:
     settings: Settings
     workspace: Workspace
     metrics: Metrics
+    tracer: Tracer
     disk: DiskSpace
     rates: RateLimits
     models: dict[str, ModelRuntime]
@@ -143,6 +144,7 @@ class Runtime:
                 self.run_until_stop(work)
         await self.start_parts(self.parts)
         self.run_until_stop(self.disk.watch())
+        self.workspace.store.start_watch()
         if self.rates.shared is not None:
             self.run_until_stop(self.rates.share())
         if self.is_primary:
@@ -236,6 +238,7 @@ class Runtime:
         if self.journal_thread is not None:
             await asyncio.to_thread(self.journal_thread.stop)
         await asyncio.to_thread(self.workspace.store.close)
+        await asyncio.to_thread(self.tracer.close)
         if self._lock is not None:
             self._lock.close()
 

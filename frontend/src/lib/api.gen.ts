@@ -17,7 +17,8 @@ export interface paths {
          * Predict
          * @description Predict for each instance. Every prediction is recorded and accepts feedback.
          *
-         *     A body with `inputs` or `signature_name` is answered as TensorFlow Serving answers it.
+         *     A body with `inputs` or `signature_name` is answered as TensorFlow Serving answers it. `X-Recorded` is sent only while
+         *     recording is disturbed: `journal`, the store does not answer, and gets the predictions later; `false`, the disk is full.
          */
         post: operations["predict_v1_models__model__predict_post"];
         delete?: never;

@@ -19,9 +19,10 @@ from http import HTTPStatus
 import orjson
 
 from online.api.auth.authentication import CallerMemory
-from online.api.auth.scopes import Access, check_scope
+from online.api.auth.scopes import check_scope
 from online.api.bodies import decode_rows
 from online.api.middleware.content_codings import is_coded
+from online.api.responses import RECORDED_HEADER
 from online.api.routes import Route
 from online.errors import OnlineError, describe_error
 from online.models import Answer
@@ -39,6 +40,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 CLOSE: Headers = ((b"connection", b"close"),)
 RETRY: Headers = ((b"retry-after", b"1"),)
 NO_HEADERS: Headers = ()
+IN_JOURNAL: Headers = ((RECORDED_HEADER.lower().encode(), b"journal"),)
 ORIGIN = b"origin"
 
 
@@ -60,6 +62,7 @@ class DirectRequest(PendingRequest):
         "default_headers",
         "disconnected",
         "endpoint",
+        "headers",
         "keep_alive",
         "more_body",
         "respond",
@@ -76,7 +79,7 @@ class DirectRequest(PendingRequest):
         self.endpoint, self.respond, self.default_headers = endpoint, respond, default_headers
         self.more_body, self.keep_alive = True, True
         self.response_started = self.response_complete = self.disconnected = False
-        self.started_at = 0.0
+        self.started_at, self.headers = 0.0, NO_HEADERS
 
     @property
     def is_gone(self) -> bool:
@@ -98,11 +101,11 @@ class DirectRequest(PendingRequest):
 class DirectEndpoint:
     """The predict route of one model of vectors."""
 
-    def __init__(self, model: ModelRuntime, direct: "DirectPredictions", access: Access) -> None:
-        self.access = access
+    def __init__(self, model: ModelRuntime, direct: "DirectPredictions", route: Route) -> None:
+        self.access, self.operation = route.access, f"{route.method} {route.path}"
         self.model, self.direct, self.name = model, direct, model.spec.name
         self.predictor, self.kind = model.predictor, model.spec.kind
-        self._head, self._head_of = b"", (model.live.current, NO_HEADERS)
+        self._head, self._head_of = b"", (model.live.current, NO_HEADERS, NO_HEADERS)
         self._instances, self._seconds = 0, list[float]()  # of the requests that this round of the event loop answers
 
     def admits(self, address: str, headers: Headers, length: int) -> bool:
@@ -140,7 +143,7 @@ class DirectEndpoint:
         except OnlineError:  # there, it is also counted again
             direct.rates.take_back(caller, 1, len(rows), len(body))
             return False
-        request.started_at = started
+        request.started_at, request.headers = started, headers
         return True
 
     def answer(self, request: DirectRequest, served: ServedVersion, answers: list[Answer]) -> None:
@@ -154,11 +157,14 @@ class DirectEndpoint:
             "learned_until": served.learned_until,
         }
         default_headers = request.default_headers
-        if self._head_of[0] is not served or self._head_of[1] is not default_headers:
-            self._head_of = served, default_headers
-            self._head = self._build_head(HTTPStatus.OK, served, default_headers)
+        recorded = IN_JOURNAL if ids and self.predictor.is_store_away else NO_HEADERS
+        head_of = self._head_of
+        if head_of[0] is not served or head_of[1] is not default_headers or head_of[2] is not recorded:
+            self._head_of = served, default_headers, recorded
+            self._head = self._build_head(HTTPStatus.OK, served, (*default_headers, *recorded))
         self._send(request, self._head, content)
         self.predictor.observe(request.inputs, request.encoder, request.keys, ids)
+        self._trace(request, HTTPStatus.OK, served)
         self._count(request)
 
     def fail(self, request: DirectRequest, error: Exception) -> None:
@@ -178,6 +184,7 @@ class DirectEndpoint:
         )
         if not request.response_complete:
             self._send(request, head, {"error": text})
+        self._trace(request, status, self.model.live.current)
 
     def _build_head(self, status: HTTPStatus, served: ServedVersion, default_headers: Headers) -> bytes:
         """Return the response up to the length of its body."""
@@ -190,6 +197,19 @@ class DirectEndpoint:
     def _send(request: DirectRequest, head: bytes, content: object) -> None:
         body = orjson.dumps(content)
         request.respond(request, b"%b%d\r\n\r\n%b" % (head, len(body), body))
+
+    def _trace(self, request: DirectRequest, status: HTTPStatus, served: ServedVersion) -> None:
+        if not self.direct.tracer.is_on:
+            return
+        self.direct.tracer.answer(
+            self.operation,
+            request.headers,
+            time.perf_counter() - request.started_at,
+            model=self.name,
+            status=int(status),
+            version=served.version,
+            learned_until=served.learned_until,
+        )
 
     def _count(self, request: DirectRequest) -> None:
         if not self._seconds:
@@ -214,12 +234,12 @@ class DirectPredictions:
         routes: Iterable[Route],
     ) -> None:
         """headers: of every answer."""
-        self.memory, self.rates, self.headers = memory, rates, headers
+        self.memory, self.rates, self.headers, self.tracer = memory, rates, headers, runtime.tracer
         self.answers_other_origins = bool(runtime.settings.cors_origins or runtime.settings.widget_origins)
         self.max_body_bytes = runtime.settings.max_body_bytes
         self.large_bytes = min(LARGE_BYTES, self.max_body_bytes)
         self.endpoints = {
-            route.path.format(model=name).encode(): DirectEndpoint(model, self, route.access)
+            route.path.format(model=name).encode(): DirectEndpoint(model, self, route)
             for route in routes
             if route.takes_rows
             for name, model in runtime.models.items()

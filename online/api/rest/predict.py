@@ -51,7 +51,8 @@ async def predict(
 ) -> Response:
     """Predict for each instance. Every prediction is recorded and accepts feedback.
 
-    A body with `inputs` or `signature_name` is answered as TensorFlow Serving answers it.
+    A body with `inputs` or `signature_name` is answered as TensorFlow Serving answers it. `X-Recorded` is sent only while
+    recording is disturbed: `journal`, the store does not answer, and gets the predictions later; `false`, the disk is full.
     """
     started = time.perf_counter()
     body = await read_json(request, runtime.settings)

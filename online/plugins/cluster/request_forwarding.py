@@ -44,6 +44,7 @@ class RequestForwarding(ReplicaRequests):
         self.app = app
         app.add_exception_handler(UnknownModel, self._answer_unknown_model)
         self.store, self.keys, self.workspace = runtime.workspace.store, runtime.workspace.keys, runtime.workspace
+        self.tracer = runtime.tracer
         self._client = httpx.AsyncClient(timeout=TIMEOUT, trust_env=False)
         self._outage = OutageLog(log, "a request is not answered by another replica")
 
@@ -140,7 +141,7 @@ class RequestForwarding(ReplicaRequests):
         signature = sign_forwarded(self.keys, request.method, target.decode("latin-1"), caller, time.time())
         kept = [(name, value) for name, value in end_to_end_headers(scope["headers"]) if name not in OWN_HEADERS]
         own = [(HEADER, signature), (CALLER_OF_REPLICA, caller), ("accept-encoding", "identity")]
-        headers = [*kept, *((name.encode(), value.encode()) for name, value in own)]
+        headers = [*self.tracer.continue_elsewhere(kept), *((name.encode(), value.encode()) for name, value in own)]
         base = httpx.URL(replica.url)
         url = base.copy_with(raw_path=base.raw_path.rstrip(b"/") + target)
         try:

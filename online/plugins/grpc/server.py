@@ -149,14 +149,16 @@ class GrpcServer(ServicePart):
 
     def _message_handler(self, descriptor: MethodDescriptor, method: Method, access: Access) -> Handler:
         kind: type[Message] = GetMessageClass(descriptor.input_type)
+        name = f"{descriptor.containing_service.full_name}/{descriptor.name}"
 
         async def handle_message(body: bytes, context: Context) -> bytes:
             call = Call(ANONYMOUS, read_metadata(context), context.time_remaining())
             try:
-                call.caller = await self._find_caller(call.metadata, context.peer(), len(body))
-                message = parse_message(kind, body)
-                check_scope(call.caller, access, model_in(message))
-                answer = await method(message, call)
+                with self.runtime.tracer.request(name, call.metadata):
+                    call.caller = await self._find_caller(call.metadata, context.peer(), len(body))
+                    message = parse_message(kind, body)
+                    check_scope(call.caller, access, model_in(message))
+                    answer = await method(message, call)
             except OnlineError as error:
                 self.runtime.metrics.refused.labels(str(error.status)).inc()
                 await context.abort(status_code_of(error), truncate(str(error)))

@@ -33,7 +33,7 @@ from online.settings import Settings
 from online.store import quarantine
 from online.store.callers.held_feedback import HeldFeedbackRow, load_held
 from online.store.feedback import FeedbackRow, load_feedback
-from online.telemetry import Metrics, log_event
+from online.telemetry import Metrics, Tracer, log_event
 
 log = logging.getLogger("online.serving")
 
@@ -58,10 +58,11 @@ class Feedback:
         metrics: Metrics,
         clock: Callable[[], float],
         rates: RateLimits,
+        tracer: Tracer,
     ) -> None:
         """store: where feedback is committed. recorder: for what this process commits itself."""
         self.settings, self.transactions, self.metrics, self.clock = settings, transactions, metrics, clock
-        self.store, self.recorder, self.feed, self.rates = store, recorder, feed, rates
+        self.store, self.recorder, self.feed, self.rates, self.tracer = store, recorder, feed, rates, tracer
         self.spec, self.name = transactions.spec, transactions.name
         self.acknowledged: deque[tuple[int, str, float]] = deque(maxlen=MAX_ACKNOWLEDGED)
         self.on_overtaken: Callable[[int], None] = lambda learned_until: None
@@ -99,6 +100,7 @@ class Feedback:
         at = self.clock()
         new = [(receipt.offset, receipt.id, at) for receipt in receipts if receipt.status != "held"]
         self.acknowledged.extend(new)
+        self.tracer.acknowledge(self.name, [offset for offset, _, _ in new])
         learned_until = self.transactions.live.current.learned_until
         if any(offset <= learned_until for offset, _, _ in new):
             self.on_overtaken(learned_until)
@@ -150,7 +152,10 @@ class Feedback:
 
     async def perform(self, work: Work) -> list[Receipt]:
         """Let the store do work on feedback, in this process or another one."""
-        return await self.transactions.commit_elsewhere(lambda: self.store.perform(work))
+        with self.tracer.span("commit") as annotate:
+            receipts = await self.transactions.commit_elsewhere(lambda: self.store.perform(work))
+            annotate(offset=receipts[-1].offset)
+        return receipts
 
     async def submit_with(self, work: SubmitFeedback, alongside: Callable[[Connection], None]) -> list[Receipt]:
         """Store all items or none, in one transaction of this process with other work, whose error undoes both."""

@@ -56,6 +56,8 @@ class OutcomeMarker:
     def record_swap(self, before: ServedVersion, served: ServedVersion) -> None:
         """Called on the event loop at every swap: count it, send it, remember what it has learned."""
         self._count(served)
+        loaded_from_ns = self.transactions.live.loaded_from_ns
+        self.feedback.tracer.serve(self.name, served.version, served.learned_until, loaded_from_ns)
         freshness_ms = self._measure_freshness(served.learned_until)
         kind = "rolled_back" if served.version < before.version else "published"
         data = {"version": str(served.version), "learned_until": served.learned_until}

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
-from sqlalchemy import Connection, Row, Select, delete, insert
+from sqlalchemy import Connection, Row, Select, delete, insert, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, PendingRollbackError, SQLAlchemyError
 
@@ -43,6 +43,7 @@ from online.store.database.engine import (
 from online.store.database.meta import META, find_instance, load_instance
 from online.store.database.schema import prepare_schema
 from online.store.database.sqlite_checkpoints import Checkpointer
+from online.store.database.watch import DatabaseWatch
 
 log = logging.getLogger("online.store")
 
@@ -93,6 +94,7 @@ class Store:
         self.after_commit: Callable[[], None] = lambda: None
         self._is_closed, self._closing = False, threading.Lock()  # nothing is queued behind the end
         self._checkpointer = Checkpointer(str(make_url(url).database)) if is_sqlite(url) else None
+        self._watch: DatabaseWatch | None = None
         self._thread = threading.Thread(target=self._write, name="store-writer", daemon=True)
         self._thread.start()
 
@@ -104,6 +106,16 @@ class Store:
             with self.durable_writer.begin() as connection:
                 known = load_instance(connection)
         return known
+
+    def start_watch(self) -> None:
+        """Keep `is_away` up to date from now on. An embedded store is a file beside the journal, and is not watched."""
+        if self.is_shared:
+            self._watch = DatabaseWatch(lambda: self.read(lambda connection: connection.execute(text("SELECT 1"))))
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the store does not answer, as it is known from at most two seconds ago. It asks nothing."""
+        return self._watch is not None and self._watch.is_away
 
     def make_room(self) -> None:
         """Let the WAL of SQLite grow to its full size before a request waits for it, and start it over.
@@ -167,6 +179,8 @@ class Store:
             self._is_closed = True
             self._queue.put(None)
         self._thread.join()
+        if self._watch is not None:
+            self._watch.stop()
         if self._checkpointer is not None:
             self._checkpointer.close()
         for engine in {self.writer, self.durable_writer, self.reader}:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ pytestmark = pytest.mark.long
 
 FEEDBACK, PREDICT = "/v1/models/vec:feedback", "/v1/models/vec:predict"
 SLOWEST_S = 5.0  # answer while Redis fails
+NOTICED_S = 3.0  # until answers say that Postgres is away
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 
 
@@ -235,6 +237,12 @@ def repeat_until_acknowledged(scene: Scene, items: list[dict[str, Any]], times: 
     return offsets.pop()[-1]
 
 
+def is_in_journal(scene: Scene, replica: Replica) -> bool:
+    """Whether an answer says that its prediction is in the journal only."""
+    answer = scene.post(replica, PREDICT, {"instances": [[0, 0, 0, 0]]})
+    return bool(answer.headers.get("x-recorded") == "journal")
+
+
 @pytest.mark.parametrize("how", ["dead", "half-open"])
 def test_predictions_go_on_without_postgres_and_feedback_is_refused_and_taken_later(
     tmp_path: Path, own_postgres: OwnPostgres, how: str, capsys: pytest.CaptureFixture[str]
@@ -257,6 +265,7 @@ def test_predictions_go_on_without_postgres_and_feedback_is_refused_and_taken_la
                 ids += answer["prediction_ids"]
         predicted_s = scene.slowest_s
         for replica in cluster.replicas:
+            wait_for(partial(is_in_journal, scene, replica), NOTICED_S, "header that says where a prediction is")
             check_refused(scene, replica, meanwhile)
         if how == "dead":
             own_postgres.start()
