@@ -7,12 +7,14 @@ processes that this one has started, and nowhere else.
 """
 
 import signal
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any, Generic, Protocol, TypeVar
 
+from online.errors import Unavailable
 from online.io.parent_process import end_with_parent
 
 P = TypeVar("P")
@@ -21,6 +23,7 @@ P_contra = TypeVar("P_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
 
 AHEAD = 2  # pieces on their way for each worker, so that none waits
+MAX_POOLS = 5  # that may be lost in one work, before it is given up
 
 
 class WorkerLost(Exception):
@@ -39,6 +42,42 @@ class WorkerPool(Protocol[P_contra, R_co]):
 
     def close(self) -> None:
         """End the workers, and forget what they have not done."""
+
+
+def do_in_order(
+    pieces: Iterable[P], open_pool: Callable[[], WorkerPool[P, R]], do_here: Callable[[P], R]
+) -> Iterator[R]:
+    """Yield the result of each piece, in order.
+
+    do_here: does a piece that no worker could do; the pieces after it get new workers. Raises Unavailable if workers are
+    lost again and again.
+    """
+    pool, lost = open_pool(), 0
+    waiting = deque[tuple[P, WorkerPool[P, R], Callable[[], R]]]()
+
+    def finish_next() -> R:
+        nonlocal pool, lost
+        piece, owner, wait = waiting.popleft()
+        try:
+            return wait()
+        except WorkerLost as error:
+            if owner is pool:
+                lost += 1
+                if lost > MAX_POOLS:
+                    raise Unavailable(f"the workers were lost {lost} times: {error}") from None
+                pool.close()
+                pool = open_pool()
+            return do_here(piece)
+
+    try:
+        for piece in pieces:
+            waiting.append((piece, pool, pool.submit(piece)))
+            while len(waiting) > AHEAD * pool.worker_count:
+                yield finish_next()
+        while waiting:
+            yield finish_next()
+    finally:
+        pool.close()
 
 
 CreateWorker = Callable[[], Callable[[P], R]]  # it is pickled

@@ -14,14 +14,12 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from online.errors import Unavailable
-from online.io.worker_pools import AHEAD, WorkerLost, WorkerPool
+from online.io.worker_pools import AHEAD, MAX_POOLS, WorkerLost, WorkerPool
 from online.learning.piece_sums import PieceSums, ReadPiece
 from online.models import BadExample, Example, Model, State
 from online.models.statistics.partial_sums import as_summing
 
 P = TypeVar("P")
-
-MAX_POOLS = 5  # that may be lost in one load, before it is given up
 
 
 @dataclass(slots=True)
