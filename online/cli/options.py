@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from online.errors import SetupError
+from online.io.engines import EngineName
 from online.schemas.fields import Language
 
 ConfigOption = Annotated[
@@ -66,6 +67,12 @@ CostsOption = Annotated[
     typer.Option("--costs", help="LOW:HIGH range of the costs in Vowpal Wabbit files. Default: 0:1 or -1:0."),
 ]
 ReportLanguageOption = Annotated[Language, typer.Option("--language", help="Of the report: en or de.")]
+EngineOption = Annotated[
+    EngineName, typer.Option("--engine", help="ray: share the work with the nodes of a Ray cluster.")
+]
+AddressOption = Annotated[
+    str, typer.Option("--address", help="HOST:PORT of a Ray cluster, or auto. Default: start one here.")
+]
 SupervisedOption = Annotated[bool, typer.Option("--supervised", hidden=True)]
 
 

@@ -4,14 +4,16 @@ import json
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from online.cli.options import (
+    AddressOption,
     CostsOption,
     DelimiterOption,
     DropOption,
+    EngineOption,
     FeatureOption,
     JsonOption,
     MaxBadRatioOption,
@@ -22,6 +24,7 @@ from online.cli.progress import show_bar
 from online.cli.state import load_settings
 from online.errors import SetupError
 from online.installed import collect_one
+from online.io.engines import EngineName
 from online.schemas.fields import Language
 from online.settings import Drift
 
@@ -31,8 +34,6 @@ if TYPE_CHECKING:
     from online.evaluation.replay.replay_report import LogResults, WritePage
     from online.evaluation.sources.replay_source import Source
     from online.io.progress import Progress
-
-Engine = Literal["here", "ray"]
 
 LogsArgument = Annotated[
     list[str],
@@ -87,10 +88,6 @@ BaselineOption = Annotated[
 ]
 CurvesOption = Annotated[Path | None, typer.Option("--csv", help="File to write the learning curves to.")]
 ReportOption = Annotated[Path | None, typer.Option("--report", help="HTML file to write all results to, with plots.")]
-EngineOption = Annotated[
-    Engine, typer.Option("--engine", help="ray: each pair of model and log is a task on a cluster.")
-]
-AddressOption = Annotated[str, typer.Option("--address", help="Of a Ray cluster. Default: start one here.")]
 ResultsOption = Annotated[
     Path | None, typer.Option("--results", help="Folder where ray keeps finished results. Default: ./replays.")
 ]
@@ -221,7 +218,7 @@ def run_on_ray(plan: ReplayPlan, address: str, results: Path | None, tick: "Prog
     return replay_on_ray(address, folder, plan.sources, plan.models, plan.span, tick)
 
 
-def check_options(logs: list[str], report: Path | None, engine: Engine, address: str, results: Path | None) -> None:
+def check_options(logs: list[str], report: Path | None, engine: EngineName, address: str, results: Path | None) -> None:
     """Raise SetupError for options that exclude each other."""
     if report is not None and len(logs) > 1:
         raise SetupError(f"--report writes a page about one log, and {len(logs)} are given; give it one")

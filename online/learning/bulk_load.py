@@ -14,15 +14,12 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from online.errors import Unavailable
+from online.io.worker_pools import AHEAD, MAX_POOLS, WorkerLost, WorkerPool
 from online.learning.piece_sums import PieceSums, ReadPiece
-from online.learning.sum_pools import SumPool, WorkerLost
 from online.models import BadExample, Example, Model, State
 from online.models.statistics.partial_sums import as_summing
 
 P = TypeVar("P")
-
-AHEAD = 2  # pieces on their way for each worker, so that none waits
-MAX_POOLS = 5  # that may be lost in one load, before it is given up
 
 
 @dataclass(slots=True)
@@ -34,7 +31,7 @@ class LoadCounts:
     refused: int = 0
 
 
-OpenPool = Callable[[State], SumPool[P]]  # of workers that read examples as a state does
+OpenPool = Callable[[State], WorkerPool[P, PieceSums]]  # of workers that read examples as a state does
 
 
 @dataclass(slots=True)
@@ -50,7 +47,7 @@ class BulkLoad(Generic[P]):
     open_pool: OpenPool[P] | None = None
     on_unusable: Callable[[tuple[str, ...], int], None] = lambda messages, count: None
     counts: LoadCounts = field(default_factory=LoadCounts)
-    _pool: SumPool[P] | None = None
+    _pool: WorkerPool[P, PieceSums] | None = None
     _epoch: str = ""
     _pools_lost: int = 0
     _waiting: deque[tuple[P, Callable[[], PieceSums]]] = field(default_factory=deque)
@@ -81,7 +78,7 @@ class BulkLoad(Generic[P]):
             self._pool.close()
             self._pool = None
 
-    def _find_pool(self) -> SumPool[P] | None:
+    def _find_pool(self) -> WorkerPool[P, PieceSums] | None:
         """Return the workers; None while examples cannot be summed apart. They are replaced when the model reads otherwise."""
         if self.open_pool is None or not as_summing(self.model).is_summing:
             return None

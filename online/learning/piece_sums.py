@@ -3,11 +3,13 @@
 piece --ReadPiece--> Rows (examples) --PieceSummer--> PieceSums
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from online.learning.shares import unpack_state
-from online.models import BadExample, Example, Options, Tensors, create
+from online.learning.shares import pack_state, unpack_state
+from online.models import BadExample, Example, Options, State, Tensors, admit_all, create, spec_of
 from online.models.statistics.partial_sums import as_summing
 
 P = TypeVar("P")
@@ -39,14 +41,25 @@ class ReadPiece(Protocol[P_contra]):
     def __call__(self, piece: P_contra, /) -> PieceRows: ...
 
 
+def create_summer(kind: str, options: Options, state: State, read: ReadPiece[P]) -> Callable[[], "PieceSummer[P]"]:
+    """Return what creates a worker in any process. state: of the model, which says how it reads examples."""
+    return partial(PieceSummer, kind, dict(options), pack_state(state), read)
+
+
+def list_modules(kind: str) -> tuple[str, ...]:
+    """Return the modules that a worker imports: those that take long."""
+    return __name__, spec_of(kind).path.partition(":")[0], "torch"
+
+
 class PieceSummer(Generic[P]):
-    """Sums pieces as a model reads examples. state: the packed serving parts of the model."""
+    """Sums pieces as a model reads examples: a worker of a pool. state: the packed serving parts of the model."""
 
     def __init__(self, kind: str, options: Options, state: bytes, read: ReadPiece[P]) -> None:
+        admit_all([(kind, options)])
         self.read, self.model = read, create(kind, options)
         self.model.restore(unpack_state(state))
 
-    def sum_up(self, piece: P) -> PieceSums:
+    def __call__(self, piece: P) -> PieceSums:
         """Return the sums of a piece."""
         rows = self.read(piece)
         return PieceSums(self._sum(rows.examples), len(rows.examples), rows.unusable, rows.unusable_count)

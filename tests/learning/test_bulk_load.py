@@ -12,9 +12,9 @@ from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.file_pieces import FilePiece, PieceReader, cut_files
 from online.evaluation.sources.opening import open_sources
 from online.evaluation.sources.replay_source import ReadOptions
+from online.io.worker_pools import ProcessPool, WorkerPool
 from online.learning.bulk_load import BulkLoad
-from online.learning.piece_sums import PieceRows
-from online.learning.sum_pools import ProcessPool, SumPool
+from online.learning.piece_sums import PieceRows, PieceSums, create_summer, list_modules
 from online.models import Model, Options, State, create
 from online.models.checks import to_bytes
 
@@ -53,10 +53,10 @@ class DyingReader(PieceReader):
 def load(path: Path, read: PieceReader, processes: int, bad: BadLines | None = None) -> "BulkLoad[FilePiece]":
     bad = bad or BadLines()
 
-    def open_pool(state: State) -> SumPool[FilePiece]:
-        return ProcessPool(processes, "classifier", OPTIONS, state, read)
+    def open_pool(state: State) -> WorkerPool[FilePiece, PieceSums]:
+        return ProcessPool(processes, create_summer("classifier", OPTIONS, state, read), list_modules("classifier"))
 
-    pool: Callable[[State], SumPool[FilePiece]] | None = open_pool if processes > 1 else None
+    pool: Callable[[State], WorkerPool[FilePiece, PieceSums]] | None = open_pool if processes > 1 else None
     found = BulkLoad(create("classifier", OPTIONS), read, pool, bad.add_all)
     found.learn(cut_files(open_sources([str(path)], ReadOptions()), bad))
     return found

@@ -14,10 +14,10 @@ import pytest
 
 from online.errors import SetupError
 from online.evaluation.replay.candidate_specs import CandidateSpec
-from online.evaluation.replay.ray_cluster import connect
 from online.evaluation.replay.ray_replay import RETRIES, replay_on_ray
 from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.results_cache import ResultsFolder
+from online.io.ray_cluster import connect
 from tests.evaluation.replay.ray_scene import (  # noqa: F401
     DOOMED,
     MORTAL,

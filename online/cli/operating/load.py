@@ -1,20 +1,19 @@
 """`online load`: let a model begin with what files teach it, summed by several processes or a Ray cluster."""
 
 import json
-import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from online.cli.options import (
+    AddressOption,
     ConfigOption,
     DelimiterOption,
     DropOption,
+    EngineOption,
     FeatureOption,
     JsonOption,
     MaxBadRatioOption,
@@ -29,8 +28,9 @@ from online.cli.progress import show_bar
 from online.cli.state import load_settings, open_workspace, select_model
 
 if TYPE_CHECKING:
-    from online.evaluation.sources.file_pieces import FilePiece
+    from online.evaluation.sources.file_pieces import FilePiece, PieceReader
     from online.evaluation.sources.replay_source import ReadOptions, Source
+    from online.io.engines import Engine
     from online.io.progress import Progress
     from online.learning.bulk_load import BulkLoad, OpenPool
     from online.settings import ModelSettings
@@ -50,9 +50,8 @@ def load(
         int | None,
         typer.Option("--processes", min=1, max=1024, help="Processes that read and sum. Default: one for each core."),
     ] = None,
-    ray: Annotated[
-        str | None, typer.Option("--ray", metavar="ADDRESS", help="Sum on a Ray cluster; local: start one here.")
-    ] = None,
+    engine: EngineOption = "here",
+    address: AddressOption = "",
     drop: DropOption = None,
     feature: FeatureOption = None,
     delimiter: DelimiterOption = "",
@@ -75,17 +74,22 @@ def load(
     The rows are not in the log of the model: they cannot be retracted or exported, and other options of the model need
     another load. Only exact kinds have sums: classifier, regressor, majority.
 
+    With --engine ray the processes are those of a Ray cluster. This machine reads the files and cuts them into pieces, so that the nodes need not see
+    them.
+
     \b
     Examples:
       online load history.jsonl.zst --model topics
       online load 2023.parquet 2024.parquet --label class --model topics --processes 16
-      online load history.jsonl --ray head.example:6379
+      online load history.jsonl --engine ray --address head.example:6379
     """
     from online.evaluation.sources.column_choice import ColumnChoice
     from online.evaluation.sources.replay_source import ReadOptions
+    from online.io.engines import check_engine, open_engine
     from online.io.records import ReadLimits
     from online.telemetry import configure_logging
 
+    check_engine(engine, address)
     keep_files_private()
     settings = load_settings(config, set, state=state, store=store)
     configure_logging("warning", settings.log_format)
@@ -97,13 +101,13 @@ def load(
         workspace.check_kinds()
         with workspace.lock_learner(wait=False):
             command = LoadCommand(workspace, spec, files, reads)
-            done = show_bar(partial(command.run, processes or count_cores(), ray))
+
+            def work(tick: "Progress") -> dict[str, Any]:
+                with open_engine(engine, address, processes) as opened:
+                    return command.run(opened, tick)
+
+            done = show_bar(work)
     typer.echo(json.dumps(done) if as_json else describe(done))
-
-
-def count_cores() -> int:
-    """Return the number of CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 class LoadCommand:
@@ -121,18 +125,18 @@ class LoadCommand:
         self.sources, self.profile = fit_files(open_files(files, reads), wanted)
         self.bad, self.reads = BadLines(reads.max_bad_ratio), reads
 
-    def run(self, processes: int, ray: str | None, tick: "Progress") -> dict[str, Any]:
-        """Load the files, and return what came of it."""
+    def run(self, engine: "Engine | None", tick: "Progress") -> dict[str, Any]:
+        """Load the files, and return what came of it. engine: None: this process does all."""
         from online.learning.history import publish_history
         from online.models.lazy_torch import use_one_thread
 
         use_one_thread()
         started = time.monotonic()
-        with self.open_load(processes, ray) as load:
-            counts = load.learn(self.cut(load, tick))
-            self.bad.check(counts.examples + self.bad.count)
-            tick("writing the base", 1_000, 1_000)
-            written = publish_history(self.workspace, self.spec, self.options, load.model, counts.examples)
+        load = self.create_load(engine)
+        counts = load.learn(self.cut(load, tick))
+        self.bad.check(counts.examples + self.bad.count)
+        tick("writing the base", 1_000, 1_000)
+        written = publish_history(self.workspace, self.spec, self.options, load.model, counts.examples)
         return {
             "model": self.spec.name,
             "examples": counts.examples,
@@ -153,9 +157,8 @@ class LoadCommand:
 
         return cut_files(self.sources, self.bad, at)
 
-    @contextmanager
-    def open_load(self, processes: int, ray: str | None) -> "Iterator[BulkLoad[FilePiece]]":
-        """Yield a load of a new model, and the cluster that it runs on."""
+    def create_load(self, engine: "Engine | None") -> "BulkLoad[FilePiece]":
+        """Return a load of a new model."""
         from online.evaluation.sources.file_pieces import PieceReader
         from online.learning.bulk_load import BulkLoad
         from online.models import create, encoder_options
@@ -163,24 +166,15 @@ class LoadCommand:
         tuned = self.workspace.encoders.obtain(str(self.options.get("encoder", "")))
         options, max_chars = encoder_options(self.spec.kind, self.options), self.workspace.settings.max_text_chars
         read = PieceReader(options, max_chars, tuned, self.profile, self.reads.columns)
-        with ExitStack() as stack:
-            pool = self.choose_pool(stack, read, processes, ray)
-            yield BulkLoad(create(self.spec.kind, self.options), read, pool, self.bad.add_all)
+        pool = None if engine is None else self.choose_pool(engine, read)
+        return BulkLoad(create(self.spec.kind, self.options), read, pool, self.bad.add_all)
 
-    def choose_pool(self, stack: ExitStack, read: Any, processes: int, ray: str | None) -> "OpenPool[FilePiece] | None":
-        """Return how workers are opened; None if this process does all."""
-        from online.learning.sum_pools import ProcessPool, RayPool
+    def choose_pool(self, engine: "Engine", read: "PieceReader") -> "OpenPool[FilePiece]":
+        """Return what opens workers that sum pieces as a state of the model reads them."""
+        from online.learning.piece_sums import create_summer, list_modules
 
-        kind, options = self.spec.kind, self.options
-        if ray is not None:
-            from online.evaluation.replay.ray_cluster import connect
-
-            cluster = stack.enter_context(connect("" if ray == "local" else ray))
-            count = int(cluster.cluster_resources().get("CPU", 1))
-            return lambda state: RayPool(cluster, count, kind, options, state, read)
-        if processes == 1:
-            return None
-        return lambda state: ProcessPool(processes, kind, options, state, read)
+        kind, options, rounds = self.spec.kind, self.options, read.encoder.is_slow
+        return lambda state: engine.open_pool(create_summer(kind, options, state, read), list_modules(kind), rounds)
 
 
 def open_files(files: list[str], reads: "ReadOptions") -> "list[Source]":

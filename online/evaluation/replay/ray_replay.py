@@ -5,6 +5,9 @@ logs x models --> ReplayJob --in the folder?--> CachedResult --> tables, compari
                    v                                | saved in the folder
                   Ray: a worker replays it ---------+   if its worker dies: again, up to RETRIES times
                                                         an error of the replay: reported, not tried again
+
+Every node must see the logs at the same paths and have the same release of all packages; a worker computes the job's key
+itself to check that.
 """
 
 import socket
@@ -14,9 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from online.errors import BadInput, OnlineError
+from online.errors import BadInput, OnlineError, SetupError
 from online.evaluation.replay.candidate_specs import CandidateSpec
-from online.evaluation.replay.ray_cluster import check_devices, connect
 from online.evaluation.replay.replay import ScoredSpan
 from online.evaluation.replay.replay_job import CachedResult, ReplayJob, identify_content
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
@@ -24,6 +26,7 @@ from online.evaluation.replay.results_cache import ResultsFolder
 from online.evaluation.replay.runs import describe_time_left
 from online.evaluation.sources.replay_source import Source
 from online.io.progress import Progress
+from online.io.ray_cluster import connect
 from online.models import spec_of
 from online.scoring.paired_comparison import PairedComparison
 
@@ -132,6 +135,12 @@ class RayRun:
         else:
             self.failures[job.key] = outcome
         return True
+
+
+def check_devices(ray: Any, jobs: Sequence[ReplayJob]) -> None:
+    """Raise SetupError if a job needs a GPU that the cluster does not have."""
+    if any(job.candidate.device != "cpu" for job in jobs) and not ray.cluster_resources().get("GPU"):
+        raise SetupError("this Ray cluster has no GPU: replay with --device cpu")
 
 
 def run_job(job: ReplayJob, key: str) -> CachedResult | str:

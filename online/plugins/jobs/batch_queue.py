@@ -81,7 +81,7 @@ class RunningJob:
 
 
 class YieldingEncoder:
-    """An encoder that waits for a moment without interactive requests, but not for long.
+    """An encoder that waits for a moment without interactive requests before each instance, but not for long.
 
     `encode` blocks, so it must not be called on the event loop.
     """
@@ -91,10 +91,13 @@ class YieldingEncoder:
         self._encoder, self._loads = encoder, loads
 
     def encode(self, instances: Sequence[object]) -> list[bytes]:
-        """Encode when no interactive request waits, or after a short time."""
+        """Encode one by one, each when no interactive request waits, or after a short time."""
+        return [self._encode_one(instance) for instance in instances]
+
+    def _encode_one(self, instance: object) -> bytes:
         for load in self._loads:
             load.gone.wait(MAX_YIELD_S)
-        return self._encoder.encode(instances)
+        return self._encoder.encode([instance])[0]
 
 
 class BatchQueue(ServicePart):

@@ -1,6 +1,7 @@
 """Rows of a batch prediction job's input: read, converted to instances, encoded.
 
-JSONL, CSV or Parquet --read_records--> (line, record) --parse_record--> Row --encode_row--> Batch
+CSV, Parquet --read_records--> (line, record) --parse_record--> BatchRow --encode_rows--> RowBatch
+JSONL --read_lines--> UnparsedRow --parse_row, in any process--/
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 CHECK_EVERY = 1_024  # rows
 PROFILED_ROWS = 1_000  # the first ones, which show what the columns are
+TABULAR = ("csv", "parquet")  # formats whose columns decide what a row is
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 T = TypeVar("T")
@@ -37,6 +39,17 @@ class BatchRow:
     instance: JSON = None
     key: JSON = None
     cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnparsedRow:
+    """A line of JSONL, as it stands in the file. line: its place."""
+
+    line: int
+    content: bytes
+
+
+SourceRow = BatchRow | UnparsedRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +102,28 @@ class DirectReader:
 
     def read(self, request: RowsRequest, check: Check) -> Generator[BatchRow, None, None]:
         """Yield the rows in order."""
+        for row in self.read_unparsed(request, check):
+            yield parse_row(request, row)
+
+    def read_unparsed(self, request: RowsRequest, check: Check) -> Generator[SourceRow, None, None]:
+        """Yield the rows in order, those of JSONL as they stand in the file: another process may parse them."""
+        if request.format not in TABULAR:
+            for number, line in with_checks(read_lines(request.path, self.limits), check):
+                yield UnparsedRow(number, line)
+            return
         to_instance = choose_instances(request, self.limits)
         for line, record in with_checks(read_records(request, self.limits), check):
             yield parse_record(request, line, record, to_instance)
 
 
 ToInstance = Callable[[object], object]  # a record -> the instance that it stands for; raises ValueError
+
+
+def parse_row(request: RowsRequest, row: SourceRow) -> BatchRow:
+    """Return a row as it is answered."""
+    if isinstance(row, BatchRow):
+        return row
+    return parse_record(request, row.line, parse_line(row.content), lambda record: read_object(record, request.input))
 
 
 def parse_record(request: RowsRequest, line: int, record: object, to_instance: ToInstance) -> BatchRow:
@@ -119,18 +148,14 @@ def split_key(request: RowsRequest, record: object, to_instance: ToInstance) -> 
 
 
 def read_records(request: RowsRequest, limits: ReadLimits) -> Iterator[tuple[int, object]]:
-    """Yield (line, record) of every row. Raises BadInput if the file cannot be read on."""
-    path = request.path
-    match request.format:
-        case "parquet":
-            file = open_parquet(path, limits)
-            check_columns(path, file)
-            for number, record in enumerate(read_parquet_rows(path, file, limits), 1):
-                yield number, {name: plain_value(value) for name, value in record.items()}
-        case "csv":
-            yield from read_csv(request, limits)
-        case _:
-            yield from read_jsonl(path, limits)
+    """Yield (line, record) of every row of a table. Raises BadInput if the file cannot be read on."""
+    if request.format == "csv":
+        yield from read_csv(request, limits)
+        return
+    file = open_parquet(request.path, limits)
+    check_columns(request.path, file)
+    for number, record in enumerate(read_parquet_rows(request.path, file, limits), 1):
+        yield number, {name: plain_value(value) for name, value in record.items()}
 
 
 def read_csv(request: RowsRequest, limits: ReadLimits) -> Iterator[tuple[int, object]]:
@@ -144,14 +169,14 @@ def read_csv(request: RowsRequest, limits: ReadLimits) -> Iterator[tuple[int, ob
             yield row.line, {name: read_cell(cell, table.style_of(name)) for name, cell in row.cells.items()}
 
 
-def read_jsonl(path: Path, limits: ReadLimits) -> Iterator[tuple[int, object]]:
-    """Yield (line, record) of a JSONL file."""
+def read_lines(path: Path, limits: ReadLimits) -> Iterator[tuple[int, bytes]]:
+    """Yield (line, content) of a JSONL file, without blank lines."""
     with open_bytes(path, limits) as (lines, _):
         for number, line in enumerate(lines, 1):
             if number == 1:
                 line = line.removeprefix(BYTE_ORDER_MARK)
             if line.strip():
-                yield number, parse_line(line)
+                yield number, line
 
 
 def parse_line(line: bytes) -> object:
@@ -180,19 +205,15 @@ def count_rows(request: RowsRequest, limits: ReadLimits, check: Check) -> int:
         case "csv":
             return sum(1 for _ in with_checks(read_records(request, limits), check))
         case _:
-            with open_bytes(request.path, limits) as (lines, _):
-                return sum(1 for line in with_checks(lines, check) if line.strip())
+            return sum(1 for _ in with_checks(read_lines(request.path, limits), check))
 
 
 def choose_instances(request: RowsRequest, limits: ReadLimits) -> ToInstance:
-    """Return what turns a record into the instance that the model reads (a text, a vector or a table).
+    """Return what turns a record of a table into the instance that the model reads (a text, a vector or a table).
 
     An object of columns is accepted for a text (the column `text`, or the one of sentences, or the only one) and for a
-    vector (a column that holds a list, or a number in each). Of CSV and Parquet, a date becomes numbers as everywhere;
-    a line of JSONL is an instance as a request has it.
+    vector (a column that holds a list, or a number in each). A date becomes numbers as everywhere.
     """
-    if request.format not in ("csv", "parquet"):
-        return lambda record: read_object(record, request.input)
     records = (record for _, record in read_records(request, limits))
     sample = [drop_missing(each, request.key) for each in islice(records, PROFILED_ROWS) if isinstance(each, dict)]
     profile = profile_columns(sample, () if request.input == "text" else {name for row in sample for name in row})
@@ -237,6 +258,17 @@ def only_value(cells: Mapping[str, object]) -> object:
     if len(cells) != 1:
         raise ValueError(f"none of its {len(cells)} fields is named 'text'; rename the field that holds the text")
     return next(iter(cells.values()))
+
+
+def encode_rows(encoder: "Encoder", rows: Sequence[BatchRow]) -> RowBatch:
+    """Return the rows with their features: encoded together, or one by one to find those that cannot be encoded."""
+    instances = [row.instance for row in rows if row.cause is None]
+    try:
+        return RowBatch(rows, encoder.encode(instances) if instances else [])
+    except ValueError:
+        pass
+    encoded = [encode_row(encoder, row) for row in rows]
+    return RowBatch([row for row, _ in encoded], [features for _, features in encoded if features is not None])
 
 
 def encode_row(encoder: "Encoder", row: BatchRow) -> tuple[BatchRow, bytes | None]:

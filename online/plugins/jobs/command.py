@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from online.cli.options import ConfigOption, JsonOption, ModelOption, StateOption, StoreOption
+from online.cli.options import (
+    AddressOption,
+    ConfigOption,
+    EngineOption,
+    JsonOption,
+    ModelOption,
+    StateOption,
+    StoreOption,
+)
 from online.cli.processes import limited_resources, lower_priority, read_parent_settings
 from online.cli.progress import show_bar
 from online.cli.state import load_settings, open_workspace, select_model
+from online.errors import SetupError
 
 if TYPE_CHECKING:
     from online.io.progress import Progress
@@ -35,6 +44,17 @@ def predict(
         float,
         typer.Option("--max-bad-ratio", min=0, max=1, help="Largest share of failed rows before the job fails."),
     ] = 0.5,
+    engine: EngineOption = "here",
+    address: AddressOption = "",
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            "--processes",
+            min=1,
+            max=1024,
+            help="Processes that answer. Default: 1, or one for each core of a Ray cluster.",
+        ),
+    ] = None,
     state: StateOption = None,
     config: ConfigOption = None,
     store: StoreOption = None,
@@ -45,22 +65,39 @@ def predict(
     A service may run at the same time; the job reads its snapshots. The answers are not recorded, so
     feedback cannot refer to them.
 
+    Several processes (--processes), or the nodes of a Ray cluster (--engine ray), give the same files, byte for byte. This
+    machine reads the input and writes the results, so that the nodes need not see them.
+
     \b
     Examples:
       online predict questions.jsonl --out answers
       online predict rows.csv.gz --out scored --key id --version stable
+      online predict rows.jsonl.zst --out scored --engine ray --address head.example:6379
     """
+    from online.io.engines import check_engine, open_engine
+    from online.models.lazy_torch import use_one_thread
+
+    check_engine(engine, address)
     settings = load_settings(config, state=state, store=store)
     spec = select_model(settings, model)
     lower_priority()
+    use_one_thread()
     from online.plugins.jobs.batch_job import JobSpec
-    from online.plugins.jobs.offline import predict_file
+    from online.plugins.jobs.offline import OfflineJob
+    from online.state.workspace import is_signed
+
+    if engine == "ray" and is_signed(spec):
+        raise SetupError(
+            f"the state of model {spec.name!r} is signed with a key that stays on this machine, so a cluster cannot load it: "
+            "use --processes"
+        )
 
     job = JobSpec(input.resolve(), out.resolve(), spec.name, version, key, format or "", shards)
 
     def work(tick: "Progress") -> "tuple[int, JobCounts]":
         try:
-            return predict_file(workspace, spec, job, max_bad_ratio, tick)
+            with open_engine(engine, address, processes or (1 if engine == "here" else None)) as opened:
+                return OfflineJob(workspace, spec, job, max_bad_ratio).run(opened, tick)
         except KeyboardInterrupt:
             typer.echo("online: stopped; run the same command again to resume", err=True)
             raise
