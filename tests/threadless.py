@@ -56,11 +56,15 @@ class InlineStore(Store):
     def empty(self) -> None:
         """Make the database as it was when it was opened."""
         with self.durable_writer.connect() as connection:
-            self._empty.backup(connection.connection.driver_connection)  # type: ignore[arg-type]
+            driver: Any = connection.connection.driver_connection
+            connection.rollback()
+            self._empty.backup(driver)
+            driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    @contextmanager
-    def opened_by_workspaces(self) -> Iterator[None]:
-        """Let every workspace that is opened meanwhile use this store."""
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(workspace, "Store", lambda url: self)
-            yield
+
+@contextmanager
+def store_of_workspaces(store: Store) -> Iterator[None]:
+    """Let every workspace that is opened meanwhile use this store."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workspace, "Store", lambda url: store)
+        yield

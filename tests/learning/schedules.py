@@ -24,7 +24,7 @@ from online.stream.redis import RedisStream
 from online.stream.relay import relay
 from online.stream.verified import VerifiedStream
 from tests.learning.scene import Scene, retraction, vector_events
-from tests.threadless import InlineExecutor, InlineStore
+from tests.threadless import InlineExecutor, InlineStore, store_of_workspaces
 
 T = TypeVar("T")
 
@@ -172,7 +172,7 @@ def run_schedule(folder: Path, store: InlineStore, redis_url: str, seed: int) ->
     points.is_active = False
     namespace = f"online:{uuid.uuid4().hex}"
     replicas = list[ScheduledReplica]()
-    with store.opened_by_workspaces():
+    with store_of_workspaces(store):
         for number in range(REPLICAS):
             copy = UnreachableRedis(redis_url, "m", namespace, SECRET)
             copy._write = points.around(copy._write)  # type: ignore[method-assign]
