@@ -1,7 +1,7 @@
 """The processes of a simulated replica: the server and the learner, put together from the parts of the real ones.
 
-    Server    predictor, journal, copier, feedback, watcher of LIVE, relay to Redis, follower of the store     one loop
-    Learner   stream in Redis or in the store, training state, publisher                                       one loop
+Server    predictor, journal, copier, feedback, watcher of LIVE, relay to Redis, follower of the store     one loop
+Learner   stream in Redis or in the store, training state, publisher                                       one loop
 """
 
 import asyncio

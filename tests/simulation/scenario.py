@@ -1,8 +1,8 @@
 """A schedule: clients, faults, and what must be true whatever the order was.
 
-    clients     predict, also with min_offset; give feedback, again and again until it is acknowledged; retract it
-    faults      kill a process, cut Redis off, damage the copy in it, roll back a version
-    after that  everything works again, and all must agree
+clients     predict, also with min_offset; give feedback, again and again until it is acknowledged; retract it
+faults      kill a process, cut Redis off, damage the copy in it, roll back a version
+after that  everything works again, and all must agree
 """
 
 import asyncio

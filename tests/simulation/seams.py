@@ -1,9 +1,9 @@
 """What stands for threads, file descriptors and the power switch, so that one number decides everything.
 
-    asyncio.to_thread, futures of a thread pool     the simulator calls the function between two steps of the loop
-    store.submit --> the thread that writes         --> a step of the loop writes what waits; `result()` writes it at once
-    loop.add_reader                                 the FIFOs of `Wakeup` are real, and are polled after each wake-up
-    kill -9                                         the tasks of a process are never continued; what is on the disk stays
+asyncio.to_thread, futures of a thread pool     the simulator calls the function between two steps of the loop
+store.submit --> the thread that writes         --> a step of the loop writes what waits; `result()` writes it at once
+loop.add_reader                                 the FIFOs of `Wakeup` are real, and are polled after each wake-up
+kill -9                                         the tasks of a process are never continued; what is on the disk stays
 """
 
 import asyncio
