@@ -118,7 +118,9 @@ class Plugin:
         return ()
 
     def api_part(self, app: "FastAPI") -> "ServicePart | None":
-        """Return what the plugin keeps for the API, found in `app.state.parts`. `app.state` has runtime, callers, and rates."""
+        """Return what the plugin keeps for the API, found in `app.state.parts`. `app.state` has runtime, callers, and rates; what
+        is appended to `app.state.outermost` wraps the application, with its answers to errors.
+        """
         return None
 
     def dialect(self) -> "Dialect | None":

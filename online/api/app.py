@@ -66,6 +66,7 @@ def create_app(
     check_exposure(settings, callers)
     memory = CallerMemory(callers)
     app.state.callers, app.state.rates, app.state.routes = callers, runtime.rates, ROUTES
+    app.state.outermost = []  # of plugins: each wraps the whole application
     app.state.direct = DirectPredictions(runtime, memory, runtime.rates, browser_headers(settings), ROUTES)
     add_middlewares(app, runtime, memory, ROUTES)
     app.state.server_pages = ServerPages(branding, pages.STATIC)

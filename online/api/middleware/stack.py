@@ -41,13 +41,19 @@ class Application(FastAPI):
             await Starlette.__call__(self, scope, receive, send)
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Build the stack: the middlewares of this service in front of the router, without Starlette's own two."""
+        """Build the stack: the middlewares of this service in front of the router, without Starlette's own two.
+
+        In front of all are those of `state.outermost`, which see the answers to errors as well.
+        """
         stack: ASGIApp = AsyncExitStackMiddleware(self.router)
         for middleware in reversed(self.user_middleware):
             stack = middleware.cls(stack, *middleware.args, **middleware.kwargs)
         settings = self.state.runtime.settings
         inner = BrowserHeaders(ErrorResponses(stack, self.exception_handlers), settings)
-        return WidgetAccess(inner, settings, self.state.routes.find_widget_methods)
+        outer: ASGIApp = WidgetAccess(inner, settings, self.state.routes.find_widget_methods)
+        for wrap in self.state.outermost:
+            outer = wrap(outer)
+        return outer
 
 
 def add_middlewares(app: FastAPI, runtime: Runtime, memory: CallerMemory, routes: RouteTable) -> None:

@@ -6,6 +6,7 @@ They are off unless the variables of OpenTelemetry name a collector; then they n
 import logging
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from online.plugin import Plugin
@@ -47,8 +48,8 @@ class TracesPlugin(Plugin):
         if runtime.tracer.is_on:
             from online.plugins.traces.requests import TracedRequests
 
-            app.add_middleware(
-                TracedRequests, tracer=runtime.tracer, routes=app.state.routes, settings=runtime.settings
+            app.state.outermost.append(
+                partial(TracedRequests, tracer=runtime.tracer, routes=app.state.routes, settings=runtime.settings)
             )
 
 

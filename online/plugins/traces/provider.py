@@ -9,7 +9,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import Span
+from opentelemetry.trace import Span, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from online import __version__
@@ -33,5 +33,7 @@ def create_provider(process: str) -> TracerProvider:
 
 
 def annotate(span: Span, **attributes: str | int | bool) -> None:
-    """Add attributes to a span, under our own prefix; `status` is that of HTTP."""
+    """Add attributes to a span, under our own prefix. `status` is that of HTTP: an error of the caller is none of the span."""
     span.set_attributes({STATUS if name == "status" else f"online.{name}": each for name, each in attributes.items()})
+    if int(attributes.get("status", 0)) >= 500:
+        span.set_status(StatusCode.ERROR)

@@ -60,17 +60,14 @@ class ServingTracer(Tracer):
 
     @contextmanager
     def request(self, name: str, headers: Mapping[str, str]) -> Iterator[Annotate]:
-        """Open a span of the server; an error of the service itself is its status, one of the caller is not."""
+        """Open a span of the server."""
         with self.spans.start_as_current_span(
             name, read_parent(headers), SpanKind.SERVER, record_exception=False, set_status_on_exception=False
         ) as span:
             try:
                 yield partial(annotate, span)
             except Exception as error:
-                status, text = describe_error(error)
-                annotate(span, status=status)
-                if status >= 500:
-                    span.set_status(Status(StatusCode.ERROR, text))
+                annotate(span, status=describe_error(error)[0])
                 raise
 
     @contextmanager
@@ -92,8 +89,6 @@ class ServingTracer(Tracer):
         )
         if span.is_recording():
             annotate(span, **attributes)
-            if attributes["status"] in range(500, 600):
-                span.set_status(StatusCode.ERROR)
         span.end(ended_ns)
 
     def continue_elsewhere(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

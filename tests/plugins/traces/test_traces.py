@@ -1,16 +1,19 @@
 """Traces of a running service, as a collector receives them over OTLP."""
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
 from online.plugins.grpc.protos import online_pb2 as ours
-from online.plugins.traces.plugin import are_wanted
+from online.plugins.traces.plugin import PLUGIN, are_wanted
 from tests.conftest import Start
+from tests.plugins.cluster.test_forwarding import CONFIG
 from tests.plugins.grpc.test_grpc import RpcClients, numbers
 from tests.plugins.traces.receiver import Receiver, receive
-from tests.support import Service
+from tests.support import Service, until
 
 VEC = """
 [[models]]
@@ -146,6 +149,39 @@ def test_another_worker_forwards_the_trace(start: Start, receiver: Receiver) -> 
             assert client.post(FEEDBACK, json=body, headers=headers).status_code == 202
             request, _ = receiver.wait(trace, OF_FEEDBACK, "publish")
             assert request.parent == CALLER and request.process == "worker-0"
+
+
+def test_a_request_that_another_replica_answers_has_a_span_of_each(
+    tmp_path: Path, postgres_url: str, receiver: Receiver
+) -> None:
+    texts = [CONFIG.format(store=postgres_url, own=own) for own in ("first", "sec*")]
+    one, two = (Service(tmp_path / str(number), text) for number, text in enumerate(texts))
+    for service in (one, two):
+        service.http.headers["Authorization"] = "Bearer a key for tests"
+    until(lambda: one.http.get("/v1/models/second").status_code == 200, what="the other replica to be known")
+    body = {"feedback": [{"id": "a", "input": [0.5, 1.0], "label": "a"}]}
+    assert one.http.post("/v1/models/second:feedback", json=body, headers=SAMPLED).status_code == 202
+    (served,) = receiver.wait(TRACE, "until served")
+    for service in (one, two):
+        assert service.stop() == 0
+    spans = {span.id: span for span in receiver.spans if span.trace == TRACE}
+    answering = spans[served.parent]
+    forwarding = spans[answering.parent]
+    assert answering.name == forwarding.name == OF_FEEDBACK and forwarding.parent == CALLER
+    assert forwarding.attributes["http.response.status_code"] == 202
+    assert forwarding.began_ns <= answering.began_ns <= answering.ended_ns <= forwarding.ended_ns
+
+
+def test_without_the_extra_the_service_says_what_is_missing(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    for name in [
+        name for name in sys.modules if name.startswith("online.plugins.traces.") and "plugin" not in name[22:]
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    assert PLUGIN.tracer(tmp_path, "worker-0") is None
+    assert "pip install 'online[traces]'" in caplog.text
 
 
 @pytest.mark.parametrize(
