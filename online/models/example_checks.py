@@ -1,5 +1,6 @@
 """Checks of examples that all classifiers share."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -9,12 +10,33 @@ from online.models.encoders.text import TEXT_WIDTH
 from online.models.encoders.values import read_row
 
 
+LABELLED = ("label", "reward")  # kinds of examples
+
+
+def check_all(examples: Sequence[Example], learner: str, input: str, size: int) -> None:
+    """Raise BadExample for the first of several examples that is wrong, as `check` does.
+
+    Vectors are checked together first, in a fraction of the time, and one by one only where there is a fault.
+    """
+    if input != "vector" or not are_sound_vectors(examples, size):
+        for example in examples:
+            check(example, learner, input, size)
+
+
+def are_sound_vectors(examples: Sequence[Example], size: int) -> bool:
+    """Return whether all are labelled vectors of finite numbers. Of one example `check_features` knows more quickly."""
+    if len(examples) < 2 or any(len(example.features) != 8 * size for example in examples):
+        return False
+    labelled = all(example.label and example.kind in LABELLED for example in examples)
+    return labelled and bool(np.isfinite(np.frombuffer(b"".join(example.features for example in examples))).all())
+
+
 def check(example: Example, learner: str, input: str, size: int) -> None:
     """Raise BadExample that says what is wrong.
 
     learner: the model's name for the message. input: text, vector or table. size: length of a vector.
     """
-    if example.kind not in ("label", "reward"):
+    if example.kind not in LABELLED:
         raise BadExample(f"a {learner} learns labels and rewards, not a {example.kind}")
     if not example.label:
         raise BadExample("there is no class to learn: the prediction it refers to had none")
