@@ -25,8 +25,9 @@ import numpy as np
 
 from benchmarks.report import command, create_parser, print_json, progress, run_on_one_thread, say, table
 from online.evaluation.sources.file_pieces import BEFORE_LOG, PIECE_ROWS
+from online.io.engines import EngineName, open_engine
 from online.learning.bulk_load import BulkLoad
-from online.learning.piece_sums import PieceRows
+from online.learning.piece_sums import PieceRows, PieceSums, create_summer, list_modules
 from online.models import Example, Options, State, create
 
 CLASSES = 10

@@ -120,7 +120,7 @@ class SentPiece(Generic[P]):
 class RayPool(Generic[P, R]):
     """Workers on a Ray cluster, one for each core that they may have. ray: the module, connected to the cluster.
 
-    Ray restarts no actor by itself: one that waits for the core of a dead node would hold its pieces for ever. The pool
+    Ray restarts no actor by itself: one that waits for the core of a dead node would never give its pieces back. The pool
     gives them to another worker at once, and starts a new one, which takes part as soon as it runs. So it does not matter
     whether all nodes are there from the beginning.
     """

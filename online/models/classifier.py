@@ -417,12 +417,12 @@ class Classifier:
 
     def check(self, examples: Sequence[Example]) -> None:
         """Raise BadExample for an example that this kind cannot learn."""
-        own = [example for example in examples if example.kind != "sums"]
-        rows.check_all(own, "classifier", self.inputs.kind, self.inputs.size)
-        labels = {example.label for example in own}
-        for example in examples:
-            if example.kind == "sums":
-                labels.update(self._read_contribution(example.features).statistics.classes)
+        contributions = [example for example in examples if example.kind == "sums"]
+        labelled = [example for example in examples if example.kind != "sums"] if contributions else examples
+        rows.check_all(labelled, "classifier", self.inputs.kind, self.inputs.size)
+        labels = {example.label for example in labelled}
+        for example in contributions:
+            labels.update(self._read_contribution(example.features).statistics.classes)
         warm = self.inputs.warm
         if warm is None:
             count = len(self.statistics.classes) + sum(self.statistics.index(label) is None for label in labels)

@@ -10,20 +10,25 @@ from online.models.encoders.text import TEXT_WIDTH
 from online.models.encoders.values import read_row
 
 
+LABELLED = ("label", "reward")  # kinds of examples
+
+
 def check_all(examples: Sequence[Example], learner: str, input: str, size: int) -> None:
-    """Check examples as `check` does each; the numbers of all vectors at once, in a tenth of the time."""
-    is_checked = input == "vector" and are_vectors([example.features for example in examples], size)
-    for example in examples:
-        check_lesson(example, learner)
-        if not is_checked:
-            check_features(example.features, input, size)
+    """Raise BadExample for the first of several examples that is wrong, as `check` does.
+
+    Vectors are checked together first, in a fraction of the time, and one by one only where there is a fault.
+    """
+    if input != "vector" or not are_sound_vectors(examples, size):
+        for example in examples:
+            check(example, learner, input, size)
 
 
-def are_vectors(features: Sequence[bytes], size: int) -> bool:
-    """Return whether all features are `size` finite numbers."""
-    return all(len(each) == 8 * size for each in features) and bool(
-        np.isfinite(np.frombuffer(b"".join(features))).all()
-    )
+def are_sound_vectors(examples: Sequence[Example], size: int) -> bool:
+    """Return whether all are labelled vectors of finite numbers. Of one example `check_features` knows more quickly."""
+    if len(examples) < 2 or any(len(example.features) != 8 * size for example in examples):
+        return False
+    labelled = all(example.label and example.kind in LABELLED for example in examples)
+    return labelled and bool(np.isfinite(np.frombuffer(b"".join(example.features for example in examples))).all())
 
 
 def check(example: Example, learner: str, input: str, size: int) -> None:
@@ -31,16 +36,11 @@ def check(example: Example, learner: str, input: str, size: int) -> None:
 
     learner: the model's name for the message. input: text, vector or table. size: length of a vector.
     """
-    check_lesson(example, learner)
-    check_features(example.features, input, size)
-
-
-def check_lesson(example: Example, learner: str) -> None:
-    """Raise BadExample for an example that says of no class that it is right or wrong."""
-    if example.kind not in ("label", "reward"):
+    if example.kind not in LABELLED:
         raise BadExample(f"a {learner} learns labels and rewards, not a {example.kind}")
     if not example.label:
         raise BadExample("there is no class to learn: the prediction it refers to had none")
+    check_features(example.features, input, size)
 
 
 @lru_cache(maxsize=16)

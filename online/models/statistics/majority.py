@@ -22,7 +22,7 @@ from online.models.contract import (
     unpack_json,
 )
 from online.models.encoders.text import TextEncoder
-from online.models.example_checks import check
+from online.models.example_checks import check_all
 from online.models.options import INPUT, SIZE, require_size, resolve
 from online.schemas.events import is_positive
 
@@ -78,8 +78,7 @@ class Majority:
 
     def check(self, examples: Sequence[Example]) -> None:
         """Raise BadExample for an example that this kind cannot learn."""
-        for example in examples:
-            check(example, "majority model", self.input, self.options["size"])
+        check_all(examples, "majority model", self.input, self.options["size"])
 
     def sum_up(self, examples: Sequence[Example]) -> Tensors:
         """Return the counts of the examples, without learning them."""

@@ -32,6 +32,11 @@ kind = "ranker"
 name = "num"
 kind = "regressor"
 options = { input = "vector", size = 2, scale = 4.0, target_scale = 64.0 }
+
+[[models]]
+name = "river"
+kind = "river"
+options = { estimator = "logistic" }
 """
 ROW_COUNT = 80_000
 
@@ -97,6 +102,12 @@ def test_a_job_that_is_killed_repeatedly_gives_the_same_bytes(folder: Path, unin
     assert "80,000 rows were answered by version" in process.stdout
     assert results(folder, "killed") == uninterrupted and len(uninterrupted) == 5 and labels(folder) == []
     assert sorted(path.name for path in (folder / "killed").iterdir()) == ["job.json", *sorted(uninterrupted)]
+
+
+def test_several_processes_give_the_same_bytes(folder: Path, uninterrupted: dict[str, bytes]) -> None:
+    process = run_online(*command(folder, "shared")[3:], "--processes", "2")
+    assert process.returncode == 0, process.stderr
+    assert results(folder, "shared") == uninterrupted
 
 
 @contextmanager
@@ -178,6 +189,8 @@ def test_a_ranker_answers_with_replies(folder: Path) -> None:
         (("long.jsonl", "--model", "vec", "--version", "gold"), "has the label 'gold'"),
         (("long.jsonl", "--model", "num"), "line 1: it has 4 numbers; this model takes 2"),
         (("long.jsonl", "--model", "vec", "--shards", "0"), "shards"),
+        (("long.jsonl", "--model", "vec", "--address", "auto"), "--address needs --engine ray"),
+        (("long.jsonl", "--model", "river", "--engine", "ray"), "signed with a key that stays on this machine"),
         (("long.jsonl", "--model", "vec", "--format", "xml"), "xml"),
         (("long.jsonl", "--model", "vec", "--format", "parquet"), "long.jsonl cannot be read"),
         (
