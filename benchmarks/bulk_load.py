@@ -17,7 +17,6 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +24,8 @@ import numpy as np
 
 from benchmarks.report import command, create_parser, print_json, progress, run_on_one_thread, say, table
 from online.evaluation.sources.file_pieces import BEFORE_LOG, PIECE_ROWS
-from online.io.engines import EngineName, open_engine
+from online.io.engines import Engine, EngineName, open_engine
+from online.io.worker_pools import WorkerPool
 from online.learning.bulk_load import BulkLoad
 from online.learning.piece_sums import PieceRows, PieceSums, create_summer, list_modules
 from online.models import Example, Options, State, create
@@ -34,7 +34,7 @@ CLASSES = 10
 KIND = "classifier"
 SECTIONS = ("generated", "file")
 
-Pool = Callable[[State], SumPool[int]]
+Pool = Callable[[State], WorkerPool[int, PieceSums]]
 Row = tuple[object, ...]
 
 
@@ -68,25 +68,21 @@ def draw_rows(seed: int, count: int, size: int) -> "tuple[np.ndarray, np.ndarray
 def measure_generated(flags: Namespace) -> list[Row]:
     options: Options = {"input": "vector", "size": flags.size}
     read, rows = ReadSeed(flags.size, flags.events), list[Row]()
-    for processes in flags.processes:
-
-        def open_pool(state: State, count: int = processes) -> SumPool[int]:
-            return ProcessPool(count, KIND, options, state, read)
-
-        rows.append(measure_load(f"{processes} processes", options, read, None if processes == 1 else open_pool, rows))
+    engines: list[tuple[str, EngineName, int]] = [(f"{count} processes", "here", count) for count in flags.processes]
     if flags.ray:
-        with ExitStack() as stack:
-            ray, count = stack.enter_context(connect("")), max(flags.processes)
+        engines.append((f"Ray, {max(flags.processes)} actors", "ray", max(flags.processes)))
+    for name, engine_name, processes in engines:
+        with open_engine(engine_name, "", processes) as engine:
             rows.append(
                 measure_load(
-                    f"Ray, {count} actors",
-                    options,
-                    read,
-                    lambda state: RayPool(ray, count, KIND, options, state, read),
-                    rows,
+                    name, options, read, None if engine is None else create_opener(engine, options, read), rows
                 )
             )
     return rows
+
+
+def create_opener(engine: Engine, options: Options, read: ReadSeed) -> Pool:
+    return lambda state: engine.open_pool(create_summer(KIND, options, state, read), list_modules(KIND), False)
 
 
 def measure_load(name: str, options: Options, read: ReadSeed, pool: Pool | None, before: list[Row]) -> Row:

@@ -9,7 +9,6 @@ from online.models.contract import BadExample, Example
 from online.models.encoders.text import TEXT_WIDTH
 from online.models.encoders.values import read_row
 
-
 LABELLED = ("label", "reward")  # kinds of examples
 
 

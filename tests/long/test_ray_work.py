@@ -18,16 +18,16 @@ import zstandard
 
 from online.errors import SetupError
 from online.evaluation.sources.bad_lines import BadLines
-from online.evaluation.sources.file_pieces import PieceReader, cut_files, fit_files
+from online.evaluation.sources.file_pieces import FilePiece, PieceReader, cut_files, fit_files
 from online.evaluation.sources.opening import open_sources
 from online.evaluation.sources.replay_source import ReadOptions
 from online.io.engines import RayEngine
 from online.io.installation import Installation
 from online.io.ray_cluster import RayPool, connect
-from online.io.worker_pools import WorkerLost, do_in_order
+from online.io.worker_pools import WorkerLost, WorkerPool, do_in_order
 from online.learning.bulk_load import BulkLoad
-from online.learning.piece_sums import create_summer, list_modules
-from online.models import Options, create, encoder_options
+from online.learning.piece_sums import PieceSums, create_summer, list_modules
+from online.models import Options, State, create, encoder_options
 from online.plugins.jobs.batch_job import JobSpec
 from online.plugins.jobs.offline import PIECE_BATCHES, OfflineJob
 from online.plugins.jobs.row_answers import BATCH_ROWS
@@ -75,10 +75,12 @@ def load(path: Path, kind: str, options: Options, engine: RayEngine | None) -> "
     bad, reads = BadLines(), ReadOptions(label="" if path.name.startswith("h.jsonl") else "label")
     sources, profile = fit_files(open_sources([str(path)], reads), "table")
     read = PieceReader(encoder_options(kind, options), profile=profile)
-    pool = engine and (
-        lambda state: engine.open_pool(create_summer(kind, options, state, read), list_modules(kind), False)
-    )
-    found = BulkLoad(create(kind, options), read, pool, bad.add_all)
+
+    def open_pool(state: State) -> WorkerPool[FilePiece, PieceSums]:
+        assert engine is not None
+        return engine.open_pool(create_summer(kind, options, state, read), list_modules(kind), False)
+
+    found = BulkLoad(create(kind, options), read, None if engine is None else open_pool, bad.add_all)
     found.learn(cut_files(sources, bad))
     return found
 
@@ -145,7 +147,7 @@ def test_a_node_of_another_release_is_refused(ray: Any, tmp_path: Path, monkeypa
 
 
 def test_a_worker_that_cannot_start_is_reported(ray: Any, tmp_path: Path) -> None:
-    pool = RayPool[int, int](ray, 1, partial(create_squarer, 3, 4), False)  # type: ignore[call-arg]
+    pool = RayPool[int, int](ray, 1, partial(create_squarer, tmp_path, 4), False)  # type: ignore[call-arg]
     with pytest.raises(SetupError, match="workers cannot start on the Ray cluster: TypeError"):
         pool.submit(3)
     pool.close()

@@ -29,7 +29,7 @@ from online.state.workspace import Workspace
 from online.store.journal_copy import JournalCopy, copy_all
 from online.stream.redis import RedisStream
 from online.stream.verified import VerifiedStream
-from online.telemetry import Metrics
+from online.telemetry import Metrics, Tracer
 from tests.simulation.seams import PowerSwitch, ProcessStore, SimulatedExecutor
 from tests.threadless import InlineStore, store_of_workspaces
 
@@ -142,7 +142,9 @@ class Server(SimulatedProcess):
         settings, metrics, around = workspace.settings, Metrics(), self.power.around
         disk = DiskSpace(lambda: DiskUsage(1 << 40, 1 << 41), settings.min_free_bytes, metrics)
         rates = RateLimits(settings)
-        builder = ModelBuilder(settings, workspace, metrics, True, None, lambda model: ServingPlace(), rates, disk)
+        builder = ModelBuilder(
+            settings, workspace, metrics, True, None, lambda model: ServingPlace(), rates, disk, Tracer()
+        )
         runtime = builder.build(settings.models[0])
         writer, journal = builder.journal_writer, builder.journal
         writer.append = around(writer.append, "a frame of the journal")  # type: ignore[method-assign]

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
 import simloom
 from sqlalchemy import Connection
@@ -179,7 +179,7 @@ class Selector:
 class KeptListener(Listener):
     """A listener that is closed at most once: by its process, or at the end of the simulation if that was killed."""
 
-    opened: list["KeptListener"] = []
+    opened: ClassVar[list["KeptListener"]] = []
     is_open = True
 
     def __init__(self, folder: Any) -> None:

@@ -112,8 +112,8 @@ class DirectReader:
                 yield UnparsedRow(number, line)
             return
         to_instance = choose_instances(request, self.limits)
-        for line, record in with_checks(read_records(request, self.limits), check):
-            yield parse_record(request, line, record, to_instance)
+        for place, record in with_checks(read_records(request, self.limits), check):
+            yield parse_record(request, place, record, to_instance)
 
 
 ToInstance = Callable[[object], object]  # a record -> the instance that it stands for; raises ValueError

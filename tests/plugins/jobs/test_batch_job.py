@@ -17,8 +17,9 @@ from online.errors import BadInput, Conflict, NotFound, OnlineError, Unavailable
 from online.io.wakeup import Wakeup
 from online.models import Example, StatePart, create, input_options
 from online.models.encoders.factory import create_encoder
-from online.plugins.jobs.batch_job import BATCH_ROWS, BatchJob, JobSpec, pin_version, unpin_version
+from online.plugins.jobs.batch_job import BatchJob, JobSpec, pin_version, unpin_version
 from online.plugins.jobs.batch_rows import read_object
+from online.plugins.jobs.row_answers import BATCH_ROWS
 from online.serving.answers import render_answer
 from online.snapshots import Snapshots
 from online.snapshots.labels import LabelTarget
