@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.report import command, create_parser, print_json, progress, run_on_one_thread, say, table
 from online.evaluation.sources.file_pieces import BEFORE_LOG, PIECE_ROWS
-from online.io.engines import Engine, EngineName, open_engine
+from online.io.engines import EngineName, WorkEngine, open_engine
 from online.io.worker_pools import WorkerPool
 from online.learning.bulk_load import BulkLoad
 from online.learning.piece_sums import PieceRows, PieceSums, create_summer, list_modules
@@ -81,7 +81,7 @@ def measure_generated(flags: Namespace) -> list[Row]:
     return rows
 
 
-def create_opener(engine: Engine, options: Options, read: ReadSeed) -> Pool:
+def create_opener(engine: WorkEngine, options: Options, read: ReadSeed) -> Pool:
     return lambda state: engine.open_pool(create_summer(KIND, options, state, read), list_modules(KIND), False)
 
 

@@ -1,4 +1,4 @@
-"""What lets code that uses threads run in one: a seed then decides everything, and nothing waits for a thread."""
+"""Stand-ins that let code which uses threads run in one: a seed then decides everything, and nothing waits for a thread."""
 
 import sqlite3
 from collections.abc import Callable, Iterator

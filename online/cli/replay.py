@@ -24,7 +24,6 @@ from online.cli.progress import show_bar
 from online.cli.state import load_settings
 from online.errors import SetupError
 from online.installed import collect_one
-from online.io.engines import EngineName
 from online.schemas.fields import Language
 from online.settings import Drift
 
@@ -218,7 +217,7 @@ def run_on_ray(plan: ReplayPlan, address: str, results: Path | None, tick: "Prog
     return replay_on_ray(address, folder, plan.sources, plan.models, plan.span, tick)
 
 
-def check_options(logs: list[str], report: Path | None, engine: EngineName, address: str, results: Path | None) -> None:
+def check_options(logs: list[str], report: Path | None, engine: str, address: str, results: Path | None) -> None:
     """Raise SetupError for options that exclude each other."""
     if report is not None and len(logs) > 1:
         raise SetupError(f"--report writes a page about one log, and {len(logs)} are given; give it one")

@@ -1,4 +1,4 @@
-"""Where a command does pieces of its work: in this process, in others of this machine, or on a Ray cluster.
+"""Engines that do the pieces of a command's work: in this process, in others of this machine, or on a Ray cluster.
 
 --engine, --address, --processes --open_engine--> engine --open_pool(create_worker)--> WorkerPool
 """
@@ -19,8 +19,8 @@ R = TypeVar("R")
 EngineName = Literal["here", "ray"]
 
 
-class Engine(Protocol):
-    """What opens pools of workers."""
+class WorkEngine(Protocol):
+    """An opener of pools of workers."""
 
     def open_pool(
         self, create_worker: CreateWorker[P, R], modules: Sequence[str], same_processor: bool
@@ -65,7 +65,7 @@ def check_engine(name: EngineName, address: str) -> None:
 
 
 @contextmanager
-def open_engine(name: EngineName, address: str, processes: int | None) -> Iterator[Engine | None]:
+def open_engine(name: EngineName, address: str, processes: int | None) -> Iterator[WorkEngine | None]:
     """Yield an engine; None if this process does all. address: of a Ray cluster; "" starts one for the block.
 
     processes: how many; None: one for each core. Raises SetupError.

@@ -1,4 +1,4 @@
-"""What the results of a computation depend on beside its input: our code, the packages and the processor of a machine."""
+"""The parts of a machine on which results depend beside the input: our code, the packages and the processor."""
 
 import hashlib
 import platform

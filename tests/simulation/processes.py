@@ -46,7 +46,7 @@ class Unreachable(Exception):
 
 @dataclass
 class Site:
-    """What all processes have in common.
+    """The things that all processes have in common.
 
     settings: of a state folder. has_replicas: whether several replicas share the store. redis_is_cut: whether Redis cannot be
     reached. errors: of tasks; each is a defect.

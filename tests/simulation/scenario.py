@@ -54,7 +54,7 @@ class Replica:
 
 @dataclass
 class Record:
-    """What clients know. acknowledged, retracted: id of feedback -> offset. roll_backs: begun or ended."""
+    """The knowledge of the clients. acknowledged, retracted: id of feedback -> offset. roll_backs: begun or ended."""
 
     answered: list[Answered] = field(default_factory=list)
     acknowledged: dict[str, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What stands for threads, file descriptors and the power switch, so that one number decides everything.
+"""Stand-ins for threads, file descriptors and the power switch, so that one number decides everything.
 
 asyncio.to_thread, futures of a thread pool     the simulator calls the function between two steps of the loop
 store.submit --> the thread that writes         --> a step of the loop writes what waits; `result()` writes it at once

@@ -77,7 +77,7 @@ OPTIONS = {"virtual_time": True, "seed_randomness": True, "on_unhandled": "recor
 
 @dataclass
 class Current:
-    """What belongs to the schedule that runs now."""
+    """The parts of the schedule that runs now."""
 
     selector: Selector | None = None
     opened: list[Any] | None = None

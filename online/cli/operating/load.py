@@ -30,7 +30,7 @@ from online.cli.state import load_settings, open_workspace, select_model
 if TYPE_CHECKING:
     from online.evaluation.sources.file_pieces import FilePiece, PieceReader
     from online.evaluation.sources.replay_source import ReadOptions, Source
-    from online.io.engines import Engine
+    from online.io.engines import WorkEngine
     from online.io.progress import Progress
     from online.learning.bulk_load import BulkLoad, OpenPool
     from online.settings import ModelSettings
@@ -125,7 +125,7 @@ class LoadCommand:
         self.sources, self.profile = fit_files(open_files(files, reads), wanted)
         self.bad, self.reads = BadLines(reads.max_bad_ratio), reads
 
-    def run(self, engine: "Engine | None", tick: "Progress") -> dict[str, Any]:
+    def run(self, engine: "WorkEngine | None", tick: "Progress") -> dict[str, Any]:
         """Load the files, and return what came of it. engine: None: this process does all."""
         from online.learning.history import publish_history
         from online.models.lazy_torch import use_one_thread
@@ -157,7 +157,7 @@ class LoadCommand:
 
         return cut_files(self.sources, self.bad, at)
 
-    def create_load(self, engine: "Engine | None") -> "BulkLoad[FilePiece]":
+    def create_load(self, engine: "WorkEngine | None") -> "BulkLoad[FilePiece]":
         """Return a load of a new model."""
         from online.evaluation.sources.file_pieces import PieceReader
         from online.learning.bulk_load import BulkLoad
@@ -169,7 +169,7 @@ class LoadCommand:
         pool = None if engine is None else self.choose_pool(engine, read)
         return BulkLoad(create(self.spec.kind, self.options), read, pool, self.bad.add_all)
 
-    def choose_pool(self, engine: "Engine", read: "PieceReader") -> "OpenPool[FilePiece]":
+    def choose_pool(self, engine: "WorkEngine", read: "PieceReader") -> "OpenPool[FilePiece]":
         """Return what opens workers that sum pieces as a state of the model reads them."""
         from online.learning.piece_sums import create_summer, list_modules
 

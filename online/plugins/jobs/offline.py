@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from itertools import islice
 
-from online.io.engines import Engine
+from online.io.engines import WorkEngine
 from online.io.progress import Progress
 from online.io.records import ReadLimits
 from online.io.worker_pools import WorkerPool, do_in_order
@@ -36,7 +36,7 @@ class OfflineJob:
         self.workspace, self.model, self.spec, self.max_bad_ratio = workspace, model, spec, max_bad_ratio
         self.reader = DirectReader(ReadLimits.of(workspace.settings))
 
-    def run(self, engine: Engine | None, on_progress: Progress) -> tuple[int, JobCounts]:
+    def run(self, engine: WorkEngine | None, on_progress: Progress) -> tuple[int, JobCounts]:
         """Do the job, or the rest of it. Returns the version that answered and the counts of rows.
 
         engine: has the workers that answer; None: this process does all. Raises what `BatchJob` raises, NotFound for an unknown version, CorruptSnapshot, and what an engine raises.
@@ -55,7 +55,7 @@ class OfflineJob:
             unpin_version(snapshots, self.spec)
             return job.version, job.counts
 
-    def answer_all(self, job: BatchJob, live: LiveModel, engine: Engine | None, on_progress: Progress) -> None:
+    def answer_all(self, job: BatchJob, live: LiveModel, engine: WorkEngine | None, on_progress: Progress) -> None:
         """Answer every row that is left."""
         served, counts = live.load_version(job.version), job.counts
         started_at, done_before = time.monotonic(), counts.done
@@ -65,7 +65,7 @@ class OfflineJob:
             on_progress(f"version {job.version}, {rate:,.0f} rows/s", counts.done, counts.rows)
 
     def answer(
-        self, job: BatchJob, live: LiveModel, served: ServedVersion, engine: Engine | None
+        self, job: BatchJob, live: LiveModel, served: ServedVersion, engine: WorkEngine | None
     ) -> Iterator[list[Outcome]]:
         """Yield the outcomes of the rows that are left, in order."""
         most = self.workspace.settings.max_candidates
@@ -79,7 +79,7 @@ class OfflineJob:
             yield from do_in_order(cut(left, PIECE_BATCHES * BATCH_ROWS), open_pool, answer_here)
 
     def choose_pool(
-        self, job: BatchJob, live: LiveModel, served: ServedVersion, engine: Engine
+        self, job: BatchJob, live: LiveModel, served: ServedVersion, engine: WorkEngine
     ) -> Callable[[], WorkerPool[Rows, list[Outcome]]]:
         """Return what opens workers that answer as the version does."""
         assert served.loaded is not None, "a job has a version"
