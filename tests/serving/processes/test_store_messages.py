@@ -8,6 +8,7 @@ import pytest
 import online.errors
 from online.errors import (
     AlreadyDecided,
+    NewerRelease,
     OnlineError,
     QuotaExceeded,
     TextTooLong,
@@ -49,6 +50,7 @@ SPECIAL: dict[type[OnlineError], OnlineError] = {
     UnknownModel: UnknownModel("there is no model 'm'", "m"),
     UnknownVersion: UnknownVersion("m", 3),
     UnknownVersionLabel: UnknownVersionLabel("m", "x", ["stable"]),
+    NewerRelease: NewerRelease("the event", "merge"),
     QuotaExceeded: QuotaExceeded("too much", 17),
 }
 ERRORS = [
