@@ -114,7 +114,8 @@ def measure_file(flags: Namespace) -> list[Row]:
             name = f"{processes} processes"
             rows.append(describe_load(name, found, rows))
         if flags.ray:
-            rows.append(describe_load("Ray", run_load(Path(folder) / "ray", path, flags.size, "--ray", "local"), rows))
+            ray = ("--engine", "ray", "--processes", str(max(flags.processes)))
+            rows.append(describe_load("Ray", run_load(Path(folder) / "ray", path, flags.size, *ray), rows))
     return rows
 
 

@@ -191,7 +191,7 @@ class RefusalLog:
 class TurnSize:
     """The number of entries of a turn: more and more while the learner is behind, as long as a turn is short.
 
-    What a turn costs beside its entries, as its query, is a third of the time of a fast kind. The number never decides what is learned.
+    A turn has costs beside its entries, such as its query. The number never decides what is learned.
     """
 
     def __init__(self) -> None:

@@ -36,8 +36,8 @@ log = logging.getLogger("online.learner")
 
 PRUNE_EVERY = 32  # publications
 SLOW_S, REST_RATIO = 0.2, 5  # after a durable snapshot that took longer, rest for 5 times its cost
-BEHIND_EVERY_S = 0.25  # between two publications while more events wait, or BEHIND_RATIO times what one costs
-BEHIND_RATIO, BEHIND_MAX_S = 10, 2.0
+# between two publications while more events wait: BEHIND_RATIO times what the last one cost, within these bounds
+BEHIND_EVERY_S, BEHIND_MAX_S, BEHIND_RATIO = 0.25, 2.0, 10
 REJECTED_REST_S = 1.0  # before the gate checks again whether a proposed snapshot is still worse
 LONG_AGO = -1e9
 

@@ -129,8 +129,8 @@ class ReplicaFollower:
     def describe(self) -> dict[str, JSON]:
         """Return what this replica says of itself.
 
-        schema: the revisions that it knows. models: the version of each. standing_by: those that another replica learns. Also until when its journal is copied, and
-        what its process is like.
+        schema: the revisions that it knows. models: the version of each. standing_by: those that another replica learns. Also until
+        when its journal is copied, and what its process is like.
         """
         return {
             **self.describe_service(),
