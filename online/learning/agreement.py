@@ -26,8 +26,9 @@ from online.snapshots.divergence import Divergence, write_divergence
 from online.snapshots.manifest import Manifest
 from online.snapshots.publish import PreparedVersion
 from online.store import Store
+from online.store.claims import Claim, Proposal, claim
 from online.store.events import list_foreign
-from online.store.publications import Claim, adopt_folder, announce_recipe, claim, load_newest, load_serving
+from online.store.publications import adopt_folder, announce_recipe, load_newest, load_serving
 from online.telemetry import log_event
 
 log = logging.getLogger("online.learner")
@@ -129,10 +130,7 @@ class Agreement:
         if self.lease is not None:
             self.lease.check()
         token = None if self.lease is None else self.lease.token
-        propose = partial(
-            claim, model=self.snapshots.model, proposed=proposed, floor=floor, repeats=repeats, lease=token
-        )
-        claimed: Claim = self.store.submit(propose).result()
+        claimed = claim(self.store, Proposal(self.snapshots.model, proposed, floor, repeats), token)
         self.newest = claimed.newest
         is_other = claimed.accepted is not None and claimed.accepted.state_sha256 != manifest.state_sha256
         if self.lease is not None and is_other:  # what the holder before had learned at this place

@@ -6,7 +6,7 @@
                    lost --> the learner stops, and its replica stands by
 
 The state of such a model depends on batches and processors, so two learners would not agree. Whether a lease is held is decided by
-the store alone: it compares the token in the transaction that publishes (`store.publications.claim`).
+the store alone: it compares the token in the transaction that publishes (`store.claims.claim`).
 """
 
 import logging

@@ -1,6 +1,6 @@
 """The rows that the replicas of a model agree on: its publications, and which version answers.
 
-    learner --propose--> publication: accepted once per version, under a lock --> serving: live, labels, frozen, ...
+    learner --propose--> publication: accepted once per version (claims.py) ----> serving: live, labels, frozen, ...
     operator, guard --ControlChange--> event in the log  ────────────────────────────^   in the same transaction
 
 Only stores that several machines may share have these rows. Elsewhere the folder of the snapshots is all there is. Nothing
@@ -10,22 +10,17 @@ elects a leader: each replica that has applied the log until an offset has the s
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from sqlalchemy import Connection, Index, delete, func, insert, select, text, update
 from sqlmodel import Field, SQLModel
 
-from online.errors import LogReplaced
 from online.schemas.control import ControlChange
 from online.schemas.events import Event
-from online.snapshots.agreed import Publication, ServingState, follow_change, follow_publication
+from online.snapshots.agreed import Publication, ServingState, follow_change
 from online.store.database.tables import table_of
-from online.store.events import EVENTS, append_events, load_digests, notify_replicas
-from online.store.leases import LeaseToken, check_lease
-
-KEPT = 2_000  # publications of a model, of which older ones are forgotten unless something names them
-FORGET_EVERY = 256  # versions
+from online.store.events import EVENTS, append_events, notify_replicas
 
 
 class PublicationRow(SQLModel, table=True):
@@ -63,19 +58,6 @@ class ServingRow(SQLModel, table=True):
 
 PUBLICATIONS, SERVING = table_of(PublicationRow), table_of(ServingRow)
 COLUMNS = [column for column in PUBLICATIONS.c if column.name != "model"]
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """The answer to a proposal. accepted: the publication at its place in the log, proposed now or by another replica before;
-
-    None if publications are further, or if another recipe goes live. newest: of the proposal's recipe.
-    """
-
-    accepted: Publication | None
-    newest: Publication | None
-    state: ServingState
-    is_ours: bool = False
 
 
 class StoredPublications:
@@ -166,51 +148,13 @@ def list_changes(connection: Connection, model: str, after: int) -> list[tuple[i
 def lock_serving(connection: Connection, model: str) -> ServingState:
     """Return what answers for a model, and keep other transactions from changing it. On SQLite the transaction is the lock."""
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:key))"), {"key": f"online/serving/{model}"})
+        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:key))"), {"key": serving_lock(model)})
     return load_serving(connection, model) or ServingState()
 
 
-def claim(
-    connection: Connection,
-    model: str,
-    proposed: Publication,
-    floor: int = 0,
-    repeats: bool = False,
-    lease: LeaseToken | None = None,
-) -> Claim:
-    """Accept a proposed version, or return the publication that takes its place.
-
-    proposed: its version and its parent are chosen here. floor: a version number that was used before. repeats: also accept
-    one at the place of the newest. lease: of a learner that must be the only one. Raises LogReplaced for a state that was not
-    learned from this log, and LeaseLost for a lease that another learner has taken.
-    """
-    state = lock_serving(connection, model)
-    if lease is not None:
-        check_lease(connection, model, lease)
-    check_learned_from_log(connection, model, proposed)
-    publications = StoredPublications(connection, model)
-    newest = publications.newest(proposed.recipe)
-    if state.recipe and state.recipe != proposed.recipe:
-        return Claim(None, newest, state)
-    if newest is not None and not repeats and proposed.place <= newest.place:
-        return Claim(publications.at(proposed.recipe, proposed.place), newest, state)
-    last = publications.last_version()
-    new = replace(proposed, version=max(last, floor) + 1, parent=last or None)
-    connection.execute(insert(PUBLICATIONS), [describe_row(model, new)])
-    before = replace(state, recipe=new.recipe)
-    after = save_serving(connection, model, state, follow_publication(before, new, publications))
-    if new.version % FORGET_EVERY == 0:
-        forget_publications(connection, model, new.version - KEPT, after)
-    return Claim(new, new, after, is_ours=True)
-
-
-def check_learned_from_log(connection: Connection, model: str, proposed: Publication) -> None:
-    """Raise LogReplaced unless the log has the digest of the proposal at its offset."""
-    if not proposed.learned_until or not proposed.log_digest:
-        return
-    found = load_digests(connection, model, [proposed.learned_until]).get(proposed.learned_until)
-    if found != proposed.log_digest:
-        raise LogReplaced(f"the log of {model} until offset {proposed.learned_until} is not the one that was learned")
+def serving_lock(model: str) -> str:
+    """Return the name of the lock that those hold who change what answers for a model."""
+    return f"online/serving/{model}"
 
 
 def announce_recipe(connection: Connection, model: str, recipe: str) -> ServingState:

@@ -9,7 +9,7 @@ from sqlalchemy import create_engine
 
 from online.models import Example, Options, create
 from online.schemas.events import Event
-from online.store.events import read_events
+from online.store.events import load_end, read_events
 from tests.cluster.history import LearnedState, LogEntry
 from tests.cluster.local_cluster import Replica, wait_for
 
@@ -25,6 +25,15 @@ def read_log(store: str, model: str = "vec") -> list[Event]:
             events += page
     engine.dispose()
     return events
+
+
+def read_head(store: str, model: str = "vec") -> int:
+    """Return the last offset of a model's log."""
+    engine = create_engine(store)
+    with engine.connect() as connection:
+        head, _ = load_end(connection, model)
+    engine.dispose()
+    return head
 
 
 def list_entries(events: Sequence[Event]) -> list[LogEntry]:

@@ -153,6 +153,22 @@ class Store:
         except SQLAlchemyError as error:
             raise Unavailable(f"the store does not answer: {first_line(error)}") from error
 
+    @property
+    def runs_alone(self) -> bool:
+        """Whether `run_alone` can be used: on Postgres, where one statement can change several tables."""
+        return not is_sqlite(self.url)
+
+    def run_alone(self, run: Callable[[Connection], T]) -> T:
+        """Run one statement that is a transaction of its own.
+
+        The server carries it out whatever becomes of this process, so that no lock outlives it. Raises Unavailable.
+        """
+        try:
+            with self.writer.connect() as connection:
+                return run(connection.execution_options(isolation_level="AUTOCOMMIT"))
+        except SQLAlchemyError as error:
+            raise Unavailable(f"the store does not answer: {first_line(error)}") from error
+
     def walk(self, query: Select[*Ts], page: int) -> Iterator[Sequence[Row[*Ts]]]:
         """Yield the rows of a query in pages; all pages see one moment of the store. Raises Unavailable."""
         try:
