@@ -86,7 +86,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What is saved if nothing has changed since `before`."""
+    """A version with its number, and the state that it leads to. It is saved if nothing has changed since `before`."""
 
     new: Publication
     before: ServingState
@@ -94,7 +94,7 @@ class Draft:
 
     @property
     def saved(self) -> Claim:
-        """What the learner is told once it is saved."""
+        """The answer to the learner once it is saved."""
         return Claim(self.new, self.new, self.after, is_ours=True)
 
 

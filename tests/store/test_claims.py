@@ -18,7 +18,7 @@ from online.store.claims import FORGET_EVERY, KEPT, Claim, Draft, Proposal, clai
 from online.store.events import append_events, load_digests
 from online.store.publications import StoredPublications, load_serving, lock_serving, record_change
 
-FREEZE = ControlChange("freeze", "2026-01-01T00:00:00+00:00", reason="for a test")
+FREEZE = ControlChange("freeze", at="2026-01-01T00:00:00+00:00", reason="for a test")
 EVENTS = 40
 WAIT_S = 10.0
 

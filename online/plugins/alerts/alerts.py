@@ -27,7 +27,8 @@ class Alerts(ServicePart):
 
     def __init__(self, runtime: Runtime) -> None:
         self.store = runtime.workspace.store
-        self.sources = Sources(runtime.models, runtime.learner, runtime.disk)
+        replica = runtime.workspace.replica if self.store.is_shared else ""
+        self.sources = Sources(runtime.models, runtime.learner, runtime.disk, replica)
         settings, metrics = runtime.settings.part(AlertSettings), runtime.metrics.parts.find(AlertMetrics)
         self.endpoints = list_endpoints(runtime.settings)
         secret = reveal(settings.alert_secret)

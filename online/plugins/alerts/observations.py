@@ -87,13 +87,16 @@ def observe_drift(model: str, facts: VerdictInputs) -> Observation:
     return Observation(model, "drift", "drift", str(drift.offset), f"{what} after event {drift.since - 1:,}.", figures)
 
 
-def observe_learner(learner: LearnerState) -> Observation:
-    """Return whether the learner runs."""
+def observe_learner(learner: LearnerState, host: str, replica: str = "") -> Observation:
+    """Return whether the learner runs. replica: whose learner it is, where others that share the store have their own."""
     is_up = learner.state == "running"
     because = f": {learner.reason}" if learner.reason else ""
-    sentence = "The learner runs again." if is_up else f"The learner does not run{because}."
-    state = "running" if is_up else "down"
-    return Observation("", "learner", "learner", state, sentence, {"state": learner.state}, not is_up, is_settled=False)
+    what, key = (f"The learner on {host}", f"learner@{replica}") if replica else ("The learner", "learner")
+    sentence = f"{what} runs again." if is_up else f"{what} does not run{because}."
+    figures = {"state": learner.state, **({"host": host, "replica": replica} if replica else {})}
+    return Observation(
+        "", "learner", key, "running" if is_up else "down", sentence, figures, not is_up, is_settled=False
+    )
 
 
 def observe_disk(disk: DiskSpace, host: str) -> Observation:

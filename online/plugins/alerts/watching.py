@@ -39,11 +39,15 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The sources of observations. learner: its state; "external" where another server runs it."""
+    """The sources of observations. learner: its state; "external" where another server runs it.
+
+    replica: the name of this one, where others may share the store; otherwise "".
+    """
 
     models: Mapping[str, ModelRuntime]
     learner: Callable[[], LearnerState]
     disk: DiskSpace
+    replica: str = ""
     host: str = field(default_factory=socket.gethostname)
 
     async def observe(self) -> AsyncIterator[Observation]:
@@ -55,7 +59,7 @@ class Sources:
             for observation in observe_model(name, health, quarantine):
                 yield observation
         if learner.state != "external":
-            yield observe_learner(learner)
+            yield observe_learner(learner, self.host, self.replica)
         yield observe_disk(self.disk, self.host)
 
 

@@ -89,6 +89,11 @@ class Team:
         self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, LASTING_S)
         self._has_warned = False
 
+    @property
+    def may_call(self) -> bool:
+        """Whether idle workers are called now: not for a while after a group was lost."""
+        return self.clock() >= self._calls_again_at
+
     def wrap(self, model: Model) -> Model:
         """Return the model, learned with the team if its kind can be learned in parts."""
         if not learns_in_parts(self.kind, self.options):
@@ -141,7 +146,7 @@ class Team:
     def _call_idle(self, tower: Tower) -> None:
         """Call as many idle workers as the parts of a step leave room for."""
         free = self.board.idle_count
-        if not free or self.clock() < self._calls_again_at:
+        if not free or not self.may_call:
             return
         room = self._find_most(tower, 1 + len(self.calls) + free) - 1 - len(self.calls)
         for call in self.board.call(room):

@@ -193,9 +193,27 @@ def test_the_verdict_is_news_when_its_status_or_its_reasons_change() -> None:
 
 
 def test_the_learner_is_told_down_with_the_reason_and_back() -> None:
-    down = observe_learner(LearnerState(state="restarting", reason="it ended with status 1"))
-    assert (down.state, down.sentence) == ("down", "The learner does not run: it ended with status 1.")
-    assert observe_learner(LearnerState(state="running")).sentence == "The learner runs again."
+    restarting, running = (
+        LearnerState(state="restarting", reason="it ended with status 1"),
+        LearnerState(state="running"),
+    )
+    down = observe_learner(restarting, "a.example")
+    assert (down.key, down.state) == ("learner", "down")
+    assert down.sentence == "The learner does not run: it ended with status 1."
+    assert observe_learner(running, "a.example").sentence == "The learner runs again."
+    of_replica = observe_learner(restarting, "a.example", "a-1")
+    assert of_replica.sentence == "The learner on a.example does not run: it ended with status 1."
+
+
+def test_the_learners_of_two_replicas_are_told_apart(store: Store, clock: Clock) -> None:
+    states = {"a": LearnerState(state="restarting"), "b": LearnerState(state="running")}
+    replicas = {name: recorder(store, clock) for name in states}
+    alerts = 0
+    for _ in range(4):
+        clock.advance(3_600)
+        for name, changes in replicas.items():
+            alerts += changes.record([observe_learner(states[name], "a.example", name)])
+    assert alerts == 1
 
 
 def test_the_store_keeps_the_newest_alerts_only(sqlite_store: Store, clock: Clock) -> None:

@@ -88,6 +88,7 @@ def call_workers(scene: Scene, learner: Learner, start: int) -> None:
     """Learn a micro-batch, which calls idle workers; wait until they are ready; learn another one, with them."""
     assert team_of(learner) is not None
     team = team_of(learner)
+    until(lambda: team.may_call)
     learn(scene, learner, *events(4, start))
     until(lambda: all(call.is_ready for call in team.calls))
     learn(scene, learner, *events(4, start + 4))
@@ -136,6 +137,7 @@ def test_a_worker_that_is_killed_is_replaced(board: ShareBoard, tmp_path: Path) 
     call_workers(scene, learner, 0)
     assert team_of(learner).member_count == 1
     process.kill()
+    process.join()  # until then it may still take part in a step, and the loss would be noticed later
     learn(scene, learner, *events(8, 8))
     until(lambda: board.worker_count == 0)
     join(board, 1)
