@@ -38,12 +38,13 @@ NAMES = [column.name for column in COLUMNS]
 TRIES = 3  # of one statement, before the proposal waits for its turn under the lock
 
 # Nothing is changed unless what answers is as it was seen. The lock lets it wait for transactions that are under way; the row is
-# read again after the wait, so that a revision that one of them has changed does not match any more.
+# read again after the wait, so that a revision that one of them has changed does not match any more. The digest is compared again,
+# because the store may have failed over since the look to a standby that lacks the last events, and no publication.
 SAVE = f"""
 WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtext(CAST(:lock AS VARCHAR)))),
 changed AS (
-    UPDATE serving SET revision = CAST(:revision AS INTEGER) + 1, state = CAST(:state AS VARCHAR) FROM turn
-    WHERE serving.model = CAST(:model AS VARCHAR) AND serving.revision = CAST(:revision AS INTEGER)
+    UPDATE serving SET revision = CAST(:revision AS INTEGER), state = CAST(:state AS VARCHAR) FROM turn
+    WHERE serving.model = CAST(:model AS VARCHAR) AND serving.revision = CAST(:before AS INTEGER)
     AND (CAST(:log_digest AS VARCHAR) = '' OR CAST(:learned_until AS INTEGER) = 0 OR EXISTS (
         SELECT 1 FROM event WHERE event.model = CAST(:model AS VARCHAR)
         AND event."offset" = CAST(:learned_until AS INTEGER) AND event.digest = CAST(:log_digest AS VARCHAR)
@@ -92,11 +93,6 @@ class Draft:
     before: ServingState
     after: ServingState
 
-    @property
-    def saved(self) -> Claim:
-        """The answer to the learner once it is saved."""
-        return Claim(self.new, self.new, self.after, is_ours=True)
-
 
 def claim(store: Store, proposal: Proposal, lease: LeaseToken | None = None) -> Claim:
     """Accept a proposed version, or return the publication that takes its place.
@@ -110,8 +106,9 @@ def claim(store: Store, proposal: Proposal, lease: LeaseToken | None = None) -> 
             return found
         if found is None:
             break
-        if store.run_alone(partial(save, model=proposal.model, draft=found)):
-            return found.saved
+        saved = store.run_alone(partial(save, model=proposal.model, draft=found))
+        if saved is not None:
+            return saved
     claimed: Claim = store.submit(partial(claim_under_lock, proposal=proposal, lease=lease)).result()
     return claimed
 
@@ -137,19 +134,17 @@ def settle(connection: Connection, proposal: Proposal, state: ServingState) -> C
         return Claim(publications.at(proposed.recipe, proposed.place), newest, state)
     last = publications.last_version()
     new = replace(proposed, version=max(last, proposal.floor) + 1, parent=last or None)
-    after = follow_publication(replace(state, recipe=new.recipe), new, publications)
-    return Draft(new, state, replace(after, revision=state.revision + 1))
+    return Draft(new, state, follow_publication(replace(state, recipe=new.recipe), new, publications))
 
 
-def save(connection: Connection, model: str, draft: Draft) -> bool:
-    """Save a draft on Postgres with one statement; return False where what answers has changed since."""
-    values = {
-        "revision": draft.before.revision,
-        "state": draft.after.dump(),
-        "lock": serving_lock(model),
-        "channel": CHANNEL,
-    }
-    return connection.execute(text(SAVE), {**describe_row(model, draft.new), **values}).one_or_none() is not None
+def save(connection: Connection, model: str, draft: Draft) -> Claim | None:
+    """Save a draft on Postgres with one statement; return None where what answers has changed since."""
+    before = draft.before.revision
+    after = replace(draft.after, revision=before + 1)
+    values = {"before": before, "revision": after.revision, "state": after.dump()}
+    names = {"lock": serving_lock(model), "channel": CHANNEL}
+    saved = connection.execute(text(SAVE), {**describe_row(model, draft.new), **values, **names}).one_or_none()
+    return None if saved is None else Claim(draft.new, draft.new, after, is_ours=True)
 
 
 def claim_under_lock(connection: Connection, proposal: Proposal, lease: LeaseToken | None = None) -> Claim:
@@ -162,10 +157,10 @@ def claim_under_lock(connection: Connection, proposal: Proposal, lease: LeaseTok
     if isinstance(found, Claim):
         return found
     connection.execute(insert(PUBLICATIONS), [describe_row(model, found.new)])
-    save_serving(connection, model, state, found.after)
+    after = save_serving(connection, model, state, found.after)
     if found.new.version % FORGET_EVERY == 0:
-        forget_publications(connection, model, found.new.version - KEPT, found.after)
-    return found.saved
+        forget_publications(connection, model, found.new.version - KEPT, after)
+    return Claim(found.new, found.new, after, is_ours=True)
 
 
 def check_learned_from_log(connection: Connection, model: str, proposed: Publication) -> None:

@@ -48,7 +48,7 @@ def look_at(store: Store, proposal: Proposal) -> Draft:
     return found
 
 
-def save_in(store: Store, draft: Draft) -> bool:
+def save_in(store: Store, draft: Draft) -> Claim | None:
     return store.run_alone(partial(save, model="m", draft=draft))
 
 
@@ -75,7 +75,7 @@ def test_a_change_that_is_under_way_is_not_overwritten(stores: tuple[Store, Stor
         with pytest.raises(TimeoutError):
             saving.result(0.3)
         connection.commit()
-        assert saving.result(WAIT_S) is False
+        assert saving.result(WAIT_S) is None
     claimed = claim(one, propose(one, 2))
     assert claimed.is_ours and claimed.state.frozen is not None and claimed.state.live == 1
 
