@@ -26,7 +26,6 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-import httpx
 import numpy as np
 from sqlalchemy import create_engine, text
 
@@ -34,9 +33,9 @@ from benchmarks.report import command, create_parser, percentile, print_json, sa
 from online.schemas.events import Event
 from online.store import Store
 from online.store.events import append_events
-from tests.cluster.agreement import read_state, wait_equal
+from tests.cluster.agreement import wait_equal, wait_reached
 from tests.cluster.clients import ClientThreads, RecordingClient
-from tests.cluster.local_cluster import LocalCluster, Replica, wait_for
+from tests.cluster.local_cluster import LocalCluster, Replica
 
 POSTGRES = "postgresql+psycopg://postgres@127.0.0.1:5432"
 SECTIONS = ("takeover", "rejoin", "join", "restart", "freshness")
@@ -139,7 +138,7 @@ def measure_takeover(flags: Namespace) -> list[Figure]:
     pause = threading.Event()
     with running_cluster(flags.store, 3) as (cluster, store):
         threads = ClientThreads([RecordingClient(n, cluster.replicas, seed=n) for n in range(2)], 0.05).start()
-        wait_equal_states(cluster, 1)
+        wait_all_reached(cluster, 1)
         pause.wait(WINDOW_S)
         victim, killed_at = find_busiest(store, cluster), time.time()
         victim.kill()
@@ -167,24 +166,10 @@ def measure_takeover(flags: Namespace) -> list[Figure]:
     ]
 
 
-def wait_equal_states(cluster: LocalCluster, until: int) -> None:
-    """Return once every replica answers with something that it has learned."""
-    with httpx.Client(trust_env=False, timeout=10) as http:
-        for replica in cluster.replicas:
-            wait_for(partial(has_reached, replica, http, until), 900, f"offset {until} at replica {replica.number}")
-
-
-def has_reached(replica: Replica, http: httpx.Client, until: int) -> bool:
-    """Return whether a replica answers with an offset."""
-    return reach(replica, http) >= until
-
-
-def reach(replica: Replica, http: httpx.Client) -> int:
-    """Return the offset that a replica answers with; 0 without a version."""
-    try:
-        return read_state(replica, http).learned_until
-    except (httpx.HTTPError, StopIteration):
-        return 0
+def wait_all_reached(cluster: LocalCluster, until: int) -> None:
+    """Return once every replica answers with something that has learned an offset."""
+    for replica in cluster.replicas:
+        wait_reached(replica, until, 900)
 
 
 def measure_join(flags: Namespace) -> list[Figure]:
@@ -207,13 +192,13 @@ def measure_restart(flags: Namespace) -> list[Figure]:
     with running_cluster(flags.store, 1) as (cluster, store):
         [replica] = cluster.replicas
         first = append(store, 1_000, "before")
-        wait_equal_states(cluster, first)
+        wait_all_reached(cluster, first)
         replica.stop()
         head = append(store, flags.backlog, "backlog")
         began, started_at = time.monotonic(), time.time()
         replica.start().wait_ready()
         served_s = time.monotonic() - began
-        wait_equal_states(cluster, head)
+        wait_all_reached(cluster, head)
         published = [(at, until) for at, until, _ in list_published(store) if until > first]
     (published_at, learned), (ended_at, _) = published[0], next(each for each in published if each[1] >= head)
     pace = (head - learned) / (ended_at - published_at) if ended_at > published_at else float("nan")
@@ -232,7 +217,7 @@ def measure_freshness(flags: Namespace) -> list[Figure]:
         with running_cluster(flags.store, count) as (cluster, _):
             client, draw, pause = RecordingClient(1, cluster.replicas, seed=1), random.Random(1), threading.Event()
             client.give([client.draw_item()])
-            wait_equal_states(cluster, 1)
+            wait_all_reached(cluster, 1)
             for _ in range(flags.reads):
                 client.act()
                 client.read(max(client.history[-1].offsets, default=client.history[-1].min_offset or 0))

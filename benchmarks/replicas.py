@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean, median
 
-from benchmarks.recovery import POSTGRES, created_database, wait_equal_states
+from benchmarks.recovery import POSTGRES, created_database, wait_all_reached
 from benchmarks.report import command, create_parser, print_json, progress, table, verdict
 from benchmarks.service import BenchmarkError, process_cpu_s
 from benchmarks.wrk import Target, require_wrk, run_wrk
@@ -128,7 +128,7 @@ def warm_up(cluster: LocalCluster) -> None:
     client = RecordingClient(0, cluster.replicas, seed=0)
     offset = client.give([client.draw_item()])
     client.close()
-    wait_equal_states(cluster, offset)
+    wait_all_reached(cluster, offset)
     for replica in cluster.replicas:
         load(replica, WARM_UP_S)
     threading.Event().wait(1)

@@ -64,18 +64,35 @@ def read_state(replica: Replica, http: httpx.Client) -> LearnedState:
     return LearnedState(replica.number, int(live["version"]), int(live["learned_until"]), str(live["state_sha256"]))
 
 
+def find_state(replica: Replica, http: httpx.Client) -> LearnedState | None:
+    """Return what a replica answers with; None while it has no version, or does not answer."""
+    try:
+        return read_state(replica, http)
+    except (httpx.HTTPError, StopIteration):
+        return None
+
+
+def wait_reached(replica: Replica, until: int, timeout_s: float = 60.0, request_s: float = 10.0) -> LearnedState:
+    """Return what a replica answers with once that has learned an offset. request_s: for one answer. Raises TimeoutError."""
+    with httpx.Client(trust_env=False, timeout=request_s) as http:
+
+        def look() -> LearnedState | None:
+            state = find_state(replica, http)
+            return state if state is not None and state.learned_until >= until else None
+
+        return wait_for(look, timeout_s, f"offset {until} at replica {replica.number}")
+
+
 def wait_equal(replicas: Sequence[Replica], until: int, timeout_s: float = 60.0) -> tuple[list[LearnedState], float]:
     """Wait until all replicas answer with one state, that of an offset; return the states, and after how many seconds."""
     began = time.monotonic()
     with httpx.Client(trust_env=False, timeout=5) as http:
 
         def agreed() -> list[LearnedState] | None:
-            try:
-                states = [read_state(replica, http) for replica in replicas]
-            except (httpx.HTTPError, StopIteration):
-                return None
+            states = [state for replica in replicas if (state := find_state(replica, http)) is not None]
             same = {(each.learned_until, each.state_sha256) for each in states}
-            return states if len(same) == 1 and states[0].learned_until >= until else None
+            is_whole = len(states) == len(replicas) and len(same) == 1
+            return states if is_whole and states[0].learned_until >= until else None
 
         try:
             found = wait_for(agreed, timeout_s, f"agreement of {len(replicas)} replicas on offset {until}")

@@ -98,6 +98,11 @@ def is_lock_conflict(error: BaseException | None) -> bool:
     return getattr(getattr(error, "orig", None), "sqlstate", None) in LOCK_CONFLICTS
 
 
+def no_answer(error: SQLAlchemyError) -> Unavailable:
+    """Return the error for what the database did not answer; a write may have happened."""
+    return Unavailable(f"the store does not answer: {first_line(error)}")
+
+
 def unavailable(error: SQLAlchemyError) -> Unavailable:
     """Return the error for a write that the database refused."""
     return Unavailable(f"the store refused the write, nothing was changed: {first_line(error)}")

@@ -36,6 +36,7 @@ from online.store.database.engine import (
     first_line,
     is_lock_conflict,
     is_sqlite,
+    no_answer,
     snapshot_isolation,
     unavailable,
     without_password,
@@ -151,7 +152,7 @@ class Store:
             with self.reader.connect() as connection:
                 return run(connection)
         except SQLAlchemyError as error:
-            raise Unavailable(f"the store does not answer: {first_line(error)}") from error
+            raise no_answer(error) from error
 
     @property
     def runs_alone(self) -> bool:
@@ -167,7 +168,7 @@ class Store:
             with self.writer.connect() as connection:
                 return run(connection.execution_options(isolation_level="AUTOCOMMIT"))
         except SQLAlchemyError as error:
-            raise Unavailable(f"the store does not answer: {first_line(error)}") from error
+            raise no_answer(error) from error
 
     def walk(self, query: Select[*Ts], page: int) -> Iterator[Sequence[Row[*Ts]]]:
         """Yield the rows of a query in pages; all pages see one moment of the store. Raises Unavailable."""
@@ -175,7 +176,7 @@ class Store:
             with self.reader.connect() as connection:
                 yield from connection.execution_options(yield_per=page).execute(query).partitions()
         except SQLAlchemyError as error:
-            raise Unavailable(f"the store does not answer: {first_line(error)}") from error
+            raise no_answer(error) from error
 
     @contextmanager
     def separate_connection(self) -> Iterator[Connection]:
