@@ -133,7 +133,7 @@ class AssessedVersion:
 class LiveComparison:
     """Compares proposed snapshots with the live version, including one that a rollback made live.
 
-    A number is never simply right, so models of numbers are compared on golden questions only.
+    A number is never simply right, and a route is right for a budget, so models of these are compared on golden questions only.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class LiveComparison:
 
     def refusal(self, proposed: Model, held_out: HeldOutSet) -> str | None:
         """Return why it may not replace the live version; None if it may or if nothing comparable is live."""
-        compared_on = HeldOutSet() if spec_of(self.kind).predicts_numbers else held_out
+        compared_on = held_out if spec_of(self.kind).has_right_answers else HeldOutSet()
         self.proposed = AssessedVersion(0, proposed)
         live = self._find_live()
         if live is None or not (len(compared_on) or self.golden_questions):

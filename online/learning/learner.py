@@ -230,7 +230,8 @@ class Learner:
         self.progress = ProgressWriter(snapshots.folder.path, setup.clock)
         self.publisher = Publisher(kind, options, snapshots, store, setup)
         self.log_identity = LogIdentity(snapshots, store, self.recipe)
-        self.guard = None if setup.guard == "off" else Guard(snapshots, store, self.recipe, setup.guard)
+        is_guarded = setup.guard != "off" and spec_of(kind).is_guarded
+        self.guard = None if not is_guarded else Guard(snapshots, store, self.recipe, setup.guard)
         self.counts = self._create_counts()
         self.refusals = RefusalLog(snapshots.model, setup.clock)
         self.bases = Bases(

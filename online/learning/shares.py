@@ -63,6 +63,7 @@ def digest_examples(examples: Sequence[Example]) -> str:
             example.reward,
             example.scope,
             example.superseded,
+            example.signal,
             len(example.features),
         )
         for example in examples

@@ -38,6 +38,7 @@ def build_example(event: Event) -> Example:
         event.reward,
         event.scope,
         event.superseded if event.kind == "correction" else "",
+        event.signal,
     )
 
 

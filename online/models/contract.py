@@ -26,7 +26,7 @@ from online.schemas.json_values import JSON, JSONObject
 AnyArray = NDArray[Any]  # of any type of numbers, as files hold them
 Tensors = Mapping[str, AnyArray]
 Options = Mapping[str, JSON]
-ExampleKind = Literal["label", "reward", "correction", "reply", "retire", "restore", "sums"]
+ExampleKind = Literal["label", "reward", "correction", "reply", "retire", "restore", "sums", "outcome", "declare"]
 Scope = Literal["", "reply", "question"]
 
 LARGEST_NUMBER = 1e300  # largest number a model may be taught, so that interval bounds stay finite
@@ -41,7 +41,11 @@ class Example(Struct, frozen=True):
     of a new reply or of an example question. reward: in [0, 1]. scope: of a correction, how far it
     reaches: "reply" supersedes a reply wherever that was given to such questions, "question" changes
     near-duplicates of the question only, "" is learned as any example is; of a reply, the scope of the
-    correction that brought it. superseded: the id of the reply that a correction of scope "reply" supersedes.
+    correction that brought it. superseded: the id of the reply that a correction of scope "reply" supersedes. signal: of a
+    reward, what it was read from, such as "copy"; "" for a thumb.
+
+    Two kinds are for routers: outcome, what the answer of the route in `label` took, as JSON in `text`; declare, the facts of the
+    route in `label`, or of all of them where it is "", as JSON in `text`.
     """
 
     offset: int
@@ -52,6 +56,7 @@ class Example(Struct, frozen=True):
     reward: float = 1.0
     scope: Scope = ""
     superseded: str = ""
+    signal: str = ""
 
 
 class Candidate(NamedTuple):

@@ -18,7 +18,7 @@ from online.models.contract import Options
 from online.models.wrappers import list_added_kinds
 from online.schemas.json_values import JSONObject
 
-Task = Literal["classification", "regression", "ranking"]
+Task = Literal["classification", "regression", "ranking", "routing"]
 Input = Literal["text", "vector", "table"]
 CHAT_LANGUAGE, ANY_LANGUAGE = "en", "any"  # of the option `language`
 EXPLORE_USER_SHARE = 0.1  # default of the option `explore_user_share`
@@ -43,7 +43,9 @@ class KindSpec:
     own and subtracted again, as far as its options allow (`contributions`). spans_devices: it is created with several devices, joined
     by commas, and its parts compute on all of them. graph: "module:function", imported when a version is exported: it builds the
     served answer as a graph, for a kind of a plugin (`online.plugins.export.kinds` has those of ours). options: the module
-    that has its OPTIONS, where its own one takes long to import.
+    that has its OPTIONS, where its own one takes long to import. encoder: "module:function", imported when an encoder is created: it
+    returns the encoder of the kind, made of the one that reads its texts and the longest text. unlearned_options: those that decide
+    what is answered and not what is learned: changing one leaves the snapshots as they are.
     """
 
     name: str
@@ -63,6 +65,8 @@ class KindSpec:
     spans_devices: bool = False
     graph: str = ""
     options: str = ""
+    encoder: str = ""
+    unlearned_options: tuple[str, ...] = ()
 
     @property
     def predicts_numbers(self) -> bool:
@@ -77,7 +81,24 @@ class KindSpec:
     @property
     def explores(self) -> bool:
         """A policy may draw the answer from several candidates; its propensity is logged."""
-        return self.task == "ranking"
+        return self.task in ("ranking", "routing")
+
+    @property
+    def has_routes(self) -> bool:
+        """Answers are routes: which language model is to answer."""
+        return self.task == "routing"
+
+    @property
+    def has_right_answers(self) -> bool:
+        """Whether versions can be compared by how often they answer rightly: not by numbers, which are near or far, nor by routes,
+        among which the budget decides too.
+        """
+        return not self.predicts_numbers and not self.has_routes
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether more wrong answers may mean that it was taught wrongly: of a router, the models behind its routes may have changed."""
+        return not self.has_routes
 
     @property
     def has_retirable_classes(self) -> bool:
@@ -97,7 +118,9 @@ class KindSpec:
     @property
     def answers(self) -> str:
         """What it learns and answers, as a plural noun for messages."""
-        return {"classification": "classes", "regression": "numbers", "ranking": "replies"}[self.task]
+        return {"classification": "classes", "regression": "numbers", "ranking": "replies", "routing": "routes"}[
+            self.task
+        ]
 
 
 def classifier(name: str, path: str, **facts: Any) -> KindSpec:
@@ -218,11 +241,15 @@ def encoder_options(kind: str, options: Options) -> JSONObject:
         **input_options(kind, options),
         "language": "" if language == ANY_LANGUAGE else language,
         "text_features": str(options.get("text_features", MINILM)),
+        **({"encoder_path": spec.encoder} if (spec := find_kind(kind)) is not None and spec.encoder else {}),
     }
 
 
-def explore_user_share(options: Options) -> float:
-    """Return the largest share of a user's answers within an hour that may be another reply than the best one."""
+def explore_user_share(kind: str, options: Options) -> float:
+    """Return the largest share of a user's answers within an hour that may be another reply than the best one; 1 for routes."""
+    spec = find_kind(kind)
+    if spec is not None and spec.has_routes:  # whose draws keep the budget
+        return 1.0
     return float(options.get("explore_user_share", EXPLORE_USER_SHARE))
 
 

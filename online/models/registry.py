@@ -75,6 +75,8 @@ def recipe(kind: str, options: Options) -> str:
         public.pop("parallel", None)
     if spec is not None and spec.explores:
         public.pop("explore_user_share", None)
+    for name in spec.unlearned_options if spec is not None else ():
+        public.pop(name, None)
     if "members" in public and spec is not None and spec.spans_devices:
         public["members"] = [without_device(member) for member in options.get("members", ())]
     return hashlib.sha256(json.dumps([kind, public], sort_keys=True).encode()).hexdigest()[:16]

@@ -15,10 +15,22 @@ TO_JSON = json.JSONEncoder(separators=(",", ":")).encode
 POSITIVE_REWARD = 0.5  # rewards are in [0, 1]
 BODY = ("id", "kind", "label", "text", "reward", "choice", "target")  # fields of an event's body, in their order
 PLACE = ("offset", "digest")  # fields of an event that say where it is
-FIELDS = {*BODY, "holder", "scope", "control"}  # those, and the ones that are left out where they are empty
+FIELDS = {*BODY, "holder", "scope", "control", "signal"}  # those, and the ones that are left out where they are empty
 Scope = Literal["", "reply", "question"]
 EventKind = Literal[
-    "label", "reward", "correction", "reply", "retire", "restore", "sums", "retraction", "void", "relearn", "control"
+    "label",
+    "reward",
+    "correction",
+    "reply",
+    "retire",
+    "restore",
+    "sums",
+    "outcome",
+    "declare",
+    "retraction",
+    "void",
+    "relearn",
+    "control",
 ]
 KINDS = frozenset(get_args(EventKind))
 
@@ -45,6 +57,10 @@ class Event(Struct, frozen=True, eq=False):
 
     control: of an event of that kind, what changes about the versions that answer, as JSON (online/schemas/control.py).
 
+    signal: of a reward, what it was read from, such as "copy" or "regenerate"; "" for a thumb.
+
+    outcome: what an answer took, as JSON in `text`; label: the route that gave it. declare: facts of a route, or settings of all.
+
     Three kinds teach nothing. void: the place of an event of an erased user, of which nothing is left.
     relearn: events before it were made void, so what was learned from them is learned again. control: a roll back, a freeze,
     a label and the like.
@@ -61,6 +77,7 @@ class Event(Struct, frozen=True, eq=False):
     holder: int = 0
     scope: Scope = ""
     control: str = ""
+    signal: str = ""
     offset: int = 0
     digest: str = ""
 
@@ -104,6 +121,8 @@ class Event(Struct, frozen=True, eq=False):
             fields["scope"] = self.scope
         if self.control:
             fields["control"] = self.control
+        if self.signal:
+            fields["signal"] = self.signal
         if self.target is not None:
             fields["target"] = {"offset": self.target.offset, "event": self.target.body()}
         return TO_JSON(fields)
@@ -144,6 +163,8 @@ def chain_digest(previous: str, offset: int, event: Event) -> str:
     user is erased, and features change with the encoder. A digest is computed once, when the event is appended.
     """
     target = None if event.target is None else event.target.offset
-    later = [field for field in (event.scope, event.control) if field]  # left out otherwise, as before there were any
+    later = [
+        field for field in (event.scope, event.control, event.signal) if field
+    ]  # left out otherwise, as before there were any
     fields = [previous, offset, event.id, event.kind, event.label, event.reward, event.choice, target, *later]
     return hashlib.sha256(TO_JSON(fields).encode()).hexdigest()

@@ -8,11 +8,31 @@ from online.schemas.fields import Id, Label, Name, NativeRequest, Text, Wire
 from online.schemas.json_values import JSON, JSONObject
 
 CorrectionScope = Literal["reply", "question"]
+RewardSignal = Literal["preference", "judge", "regenerate", "retry", "edit", "copy"]
 FeedbackStatus = Literal["accepted", "learned", "refused", "retracted", "quarantined", "held", "rejected"]
 
 
+class RouteOutcome(NativeRequest):
+    """The cost and time of an answer of a route."""
+
+    cost: float = Field(ge=0, le=1e6, allow_inf_nan=False, description="US dollars.")
+    seconds: float = Field(0.0, ge=0, le=1e6, allow_inf_nan=False, description="Until the answer was complete.")
+    first_token_seconds: float | None = Field(None, ge=0, le=1e6, allow_inf_nan=False)
+    unit: float | None = Field(
+        None,
+        gt=0,
+        le=1e6,
+        allow_inf_nan=False,
+        description="The level of the route's prices, by which the cost is divided.",
+    )
+    tokens_in: int | None = Field(None, ge=0, le=10**9)
+    tokens_out: int | None = Field(None, ge=0, le=10**9)
+    tokens_cached: int | None = Field(None, ge=0, le=10**9)
+    failure: str | None = Field(None, max_length=40, description="Why there was no answer, or only a part of one.")
+
+
 class FeedbackItem(NativeRequest):
-    """One feedback: exactly one of reward, label and correction, about a prediction or about an input."""
+    """One feedback: exactly one of reward, label, correction and outcome, about a prediction or about an input."""
 
     id: Id | None = Field(
         None, description="An idempotency key: the same feedback with the same id has no second effect."
@@ -34,6 +54,12 @@ class FeedbackItem(NativeRequest):
         description="Of a correction, how far it reaches. reply: it also supersedes the reply that was given, for "
         "questions like this one. question: it changes near-duplicates of this question only. Without it, the "
         "correction is learned as an example of the right reply.",
+    )
+    signal: RewardSignal | None = Field(
+        None, description="Of a reward, what it was read from; a router counts each by a weight. Without it: a thumb."
+    )
+    outcome: RouteOutcome | None = Field(
+        None, description="Of a router's answer, what it took; needs the scope operate. It is not a rating."
     )
     user: Name | None = None
     reason: str | None = Field(None, max_length=200)

@@ -77,10 +77,18 @@ class RegressorPrediction(Wire):
     high: float | None
 
 
+class RouterPrediction(Wire):
+    """The answer of a router: a route, the probability with which it was chosen, and that of each other one."""
+
+    route: str | None
+    propensity: float
+    probabilities: dict[str, float]
+
+
 class PredictAnswer(Wire):
     """The answers to all instances, by one version."""
 
-    predictions: list[RankerPrediction | ClassifierPrediction | RegressorPrediction]
+    predictions: list[RankerPrediction | ClassifierPrediction | RegressorPrediction | RouterPrediction]
     prediction_ids: list[str]
     feedback_urls: list[str] = Field(
         default_factory=list, description="A signed URL for each prediction, if the request asks for them."

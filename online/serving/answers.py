@@ -12,6 +12,8 @@ def render_answer(kind: str, answer: Answer, max_candidates: int) -> JSONObject:
     spec, answer = spec_of(kind), answer.top(max_candidates)
     if spec.predicts_numbers:
         return render_number(answer)
+    if spec.has_routes:
+        return render_route(answer)
     return render_reply(answer) if spec.has_repertoire else render_class(answer)
 
 
@@ -25,6 +27,12 @@ def render_class(answer: Answer) -> dict[str, object]:
     """Return a class with the probabilities of the likeliest."""
     probabilities = {candidate.id: candidate.score for candidate in answer.candidates}
     return {"label": answer.choice, "probabilities": probabilities}
+
+
+def render_route(answer: Answer) -> dict[str, object]:
+    """Return a route with its propensity and the probability of each route."""
+    probabilities = {candidate.id: candidate.score for candidate in answer.candidates}
+    return {"route": answer.choice, "propensity": answer.propensity, "probabilities": probabilities}
 
 
 def render_reply(answer: Answer) -> dict[str, object]:

@@ -98,6 +98,11 @@ class ModelRuntime:
         if type(part).observe is not ModelPart.observe:
             self.predictor.observers.append(part.observe)
 
+    async def start_parts(self) -> None:
+        """Start what plugins keep. Raises SetupError."""
+        for part in self.parts.list(ModelPart):
+            await part.start()
+
     def forget_log(self) -> None:
         """Drop what is in memory about a log that is no longer there."""
         self.feedback.acknowledged.clear()

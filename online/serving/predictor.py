@@ -75,7 +75,7 @@ class Predictor:
         self.spec, self.name, self.live = transactions.spec, transactions.name, transactions.live
         self.rates, self.observers = rates, list[Callable[[AnsweredRequest], None]]()
         self.explores = spec_of(self.spec.kind).explores
-        self.exploration = ExplorationShares(explore_user_share(self.spec.options), clock)
+        self.exploration = ExplorationShares(explore_user_share(self.spec.kind, self.spec.options), clock)
         self.reads_follow_ups = bool(encoder_options(self.spec.kind, self.spec.options)["language"])
         self.load = InteractiveLoad()
         self.recorder = PredictionRecorder(transactions, journal, settings.max_candidates)

@@ -140,6 +140,7 @@ class Runtime:
         for model in self.models.values():
             await model.live.refresh()
             await model.readiness.look_for_base()
+            await model.start_parts()
             for work in model.background_work(self.is_primary):
                 self.run_until_stop(work)
         await self.start_parts(self.parts)

@@ -20,6 +20,7 @@ GuardMode = Literal["off", "callers", "all"]
 Device = Annotated[
     str, StringConstraints(pattern=r"^[a-z]{2,16}(:\d{1,3})?$")
 ]  # whether it exists, is known when it is used
+ROUTE_FACTS = ("name", "price_in", "price_out", "price_cached", "prior")  # of a route, by which the model decides
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -86,6 +87,11 @@ class ModelSettings(FrozenModel):
         description="Kind of model: ranker, classifier, regressor, river, ...; or package.module:Class of your own."
     )
     options: JSONObject = Field(default_factory=dict, description="Options of the kind.")
+    routes: tuple[JSONObject, ...] = Field(
+        (),
+        max_length=256,
+        description="Tables of a router's routes: language models behind OpenAI-compatible endpoints. See docs/router.md.",
+    )
     placement: Placement = Field(
         Placement(), description="Tables {learn_on, serve_on}: the devices on which the model learns and answers."
     )
@@ -125,6 +131,19 @@ class ModelSettings(FrozenModel):
         if isinstance(table, dict) and "canaries" in table and "golden_questions" not in table:
             return {("golden_questions" if key == "canaries" else key): value for key, value in table.items()}
         return table
+
+    @model_validator(mode="before")
+    @classmethod
+    def _let_the_model_know_its_routes(cls, table: object) -> object:
+        """Set the option `routes` to what the model decides by; URLs and the names of keys stay here."""
+        routes = table.get("routes") if isinstance(table, dict) else None
+        if not isinstance(table, dict) or not isinstance(routes, (list, tuple)):
+            return table
+        facts = [
+            {name: each[name] for name in ROUTE_FACTS if name in each} for each in routes if isinstance(each, dict)
+        ]
+        options = table.get("options", {})
+        return {**table, "options": {**options, "routes": facts}} if isinstance(options, dict) and facts else table
 
     @field_validator("name")
     @classmethod

@@ -41,7 +41,7 @@ from online.store.database.values import index_only_where, insert_rows, now
 from online.store.repertoire.examples import add_examples, delete_examples
 
 CHANNEL = "online"  # of Postgres, on which replicas hear of changes
-GIVEN = ("label", "reward", "correction", "sums")  # kinds of a feedback's own event
+GIVEN = ("label", "reward", "correction", "sums", "outcome")  # kinds of a feedback's own event
 ROWS_AT_ONCE = 64  # that are fetched: features may take megabytes each
 MAX_PAGE_BYTES = 1 << 26  # of the features of one page: sums of devices may take megabytes each
 PageRow = Row[int, str, bytes, str]  # offset, body, features, digest

@@ -47,6 +47,7 @@ from tests.models.synthetic import (
     ranker_log,
     replies,
     reply,
+    routed,
     row,
     tables,
     text,
@@ -152,6 +153,17 @@ BAD_NUMBERS = [
     Example(9_007, "correction", b"{}", "1.0"),
     Example(9_008, "label", b"short", "1.0"),
 ]
+BAD_FOR_ROUTERS = [
+    *BAD_TEXTS,
+    Example(9_010, "outcome", text(0, 1), TOPICS[0], "{}"),
+    Example(9_011, "outcome", text(0, 1), TOPICS[0], '{"cost": -1.0}'),
+    Example(9_012, "outcome", text(0, 1), TOPICS[0], "[]"),
+    Example(9_013, "reward", text(0, 1) + b"x", TOPICS[0]),
+    Example(9_014, "declare", b"", "", '{"speed": 1}'),
+    Example(9_015, "declare", b"", TOPICS[0], '{"price_in": "much"}'),
+    Example(9_016, "declare", b"", TOPICS[0], "no JSON"),
+    Example(9_017, "reply", text(0, 1), TOPICS[0], "A reply."),
+]
 BAD_FOR_RIVER = [*BAD_TABLES, Example(9_005, "reward", b"{}", TOPICS[0], reward=0.0)]
 
 
@@ -224,6 +236,8 @@ CASES = [
     Case("knn-vector", "knn", VECTOR, vectors, BAD_VECTORS),
     Case("knn-table", "knn", TABLE, tables, BAD_ROWS),
     Case("knn-full", "knn", {**TABLE, "window": 100}, tables, BAD_ROWS, exact=False),
+    Case("router-labels", "router", {}, texts, BAD_TEXTS),
+    Case("router", "router", {}, routed, BAD_FOR_ROUTERS),
     Case("majority", "majority", TABLE, tables, BAD_ROWS, reads_inputs=False),
     Case("logistic-vector", "logistic", VECTOR, vectors, BAD_VECTORS, exact=False),
     Case("logistic-table", "logistic", {**TABLE, "waves": 8}, tables, BAD_ROWS, exact=False),

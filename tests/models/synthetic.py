@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from online.models import Example, ExampleKind
 from online.models.encoders.text import TEXT_SCALE, TEXT_WIDTH
+from online.plugins.router.inputs import StatedFacts, build_tail
 
 TOPICS = ("mango", "melon", "nut", "olive")
 NEWCOMER = "aardvark"  # a fifth topic, whose name sorts before the others
@@ -90,6 +91,34 @@ def numbers(examples: Sequence[Example]) -> list[Example]:
         structs.replace(example, label=repr(round(10.0 * NAMES.index(example.label) + float(error), 3)))
         for example, error in zip(kept, noise, strict=True)
     ]
+
+
+def routed(count: int, seed: int = 0, among: range = KNOWN) -> list[Example]:
+    """What a router learns: declarations, then an outcome and a rating for each of its answers, and labels now and then."""
+    rng = np.random.default_rng(seed)
+    examples = [
+        Example(1, "declare", b"", "", json.dumps({"max_cost_per_1k": 2.0})),
+        *(
+            Example(place + 2, "declare", b"", name, json.dumps({"price_in": 1.0, "price_out": 4.0**place}))
+            for place, name in enumerate(TOPICS)
+        ),
+    ]
+    while len(examples) < count:
+        offset, topic = len(examples) + 1, int(rng.integers(among.start, among.stop))
+        facts = {"turns": offset % 3, "exclude": [TOPICS[0]] if offset % 11 == 0 else [], "group": f"g{offset % 5}"}
+        features, name = (
+            text(topic, offset) + build_tail("how?", StatedFacts(facts), 0),
+            NAMES[int(rng.integers(len(TOPICS)))],
+        )
+        took = json.dumps({"cost": float(rng.uniform(1e-4, 1e-2)), "seconds": 2.0, "unit": 1.5})
+        reward = float(name == NAMES[topic])
+        examples += [
+            Example(offset, "label", features, NAMES[topic])
+            if offset % 7 == 0
+            else Example(offset, "outcome", features, name, took),
+            Example(offset + 1, "reward", features, name, reward=reward, signal="copy" if offset % 4 == 0 else ""),
+        ]
+    return examples[:count]
 
 
 def reply(topic: int, offset: int, name: str) -> Example:

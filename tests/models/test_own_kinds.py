@@ -54,7 +54,10 @@ def forget_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        (f"{HERE}:WithoutTask", "WithoutTask must say its task, one of classification, regression, ranking, not ''"),
+        (
+            f"{HERE}:WithoutTask",
+            "WithoutTask must say its task, one of classification, regression, ranking, routing, not ''",
+        ),
         (f"{HERE}:WrongTask", "must say its task, .* not 'clustering'"),
         (f"{HERE}:WrongInput", "must read one or more of text, vector, table, not .*sound"),
         (f"{HERE}:Incomplete", "Incomplete is no model: it lacks learn, check, unlearn, drifted"),

@@ -82,9 +82,12 @@ def test_this_release_has_a_folder_of_its_own() -> None:
     assert NAME in RELEASES
 
 
+NEWER_KINDS = {"router"}  # which the folders of earlier releases lack
+
+
 def test_the_folder_has_a_model_of_every_kind_and_is_small(opened: Service, release: str) -> None:
     kinds = {opened.http.get(f"/v1/models/{model}").json()["kind"] for model in MODELS}
-    assert kinds == set(KINDS)
+    assert kinds == set(KINDS) - NEWER_KINDS
     assert (FOLDER / f"{release}.tar.xz").stat().st_size < 300_000
 
 

@@ -1844,6 +1844,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models/{model}/routes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Routes
+         * @description List the routes of a router, with what they have cost, and its budget.
+         */
+        get: operations["list_routes_v1_models__model__routes_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/predictions/{id}/route": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Explain Route
+         * @description Explain why a question went to its route: what was expected of each, as the live version sees it.
+         */
+        get: operations["explain_route_v1_models__model__predictions__id__route_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models/{model}/shadow": {
         parameters: {
             query?: never;
@@ -4245,7 +4285,7 @@ export interface components {
          */
         PredictAnswer: {
             /** Predictions */
-            predictions: (components["schemas"]["RankerPrediction"] | components["schemas"]["ClassifierPrediction"] | components["schemas"]["RegressorPrediction"])[];
+            predictions: (components["schemas"]["RankerPrediction"] | components["schemas"]["ClassifierPrediction"] | components["schemas"]["RegressorPrediction"] | components["schemas"]["RouterPrediction"])[];
             /** Prediction Ids */
             prediction_ids: string[];
             /**
@@ -4456,7 +4496,7 @@ export interface components {
              * Kind
              * @enum {string}
              */
-            kind: "label" | "reward" | "correction" | "reply" | "retire" | "restore" | "sums" | "retraction" | "void" | "relearn" | "control";
+            kind: "label" | "reward" | "correction" | "reply" | "retire" | "restore" | "sums" | "outcome" | "declare" | "retraction" | "void" | "relearn" | "control";
             /**
              * Label
              * @description The class or reply that the event names.
@@ -4987,6 +5027,150 @@ export interface components {
             version: string;
             /** Learned Until */
             learned_until: number;
+        };
+        /**
+         * RouteExpectation
+         * @description The expectations of one route's answer to a question.
+         */
+        RouteExpectation: {
+            /** Route */
+            route: string;
+            /** Reward */
+            reward: number;
+            /**
+             * Preference
+             * @description Of the team or user.
+             */
+            preference: number;
+            /**
+             * Cost
+             * @description US dollars.
+             */
+            cost: number;
+            /** Seconds */
+            seconds: number;
+            /**
+             * Utility
+             * @description Reward and preference, less what cost and waiting count.
+             */
+            utility: number;
+            /**
+             * Probability
+             * @description With which it is chosen now.
+             */
+            probability: number;
+            /** Ratings */
+            ratings: number;
+        };
+        /**
+         * RouteReasons
+         * @description The reason why a question went to a route, by what the live version has learned.
+         */
+        RouteReasons: {
+            /**
+             * Model Version
+             * @description The version that explains: the live one.
+             */
+            model_version: string;
+            /**
+             * Answered By
+             * @description The version that answered.
+             */
+            answered_by: string;
+            /** Route */
+            route: string | null;
+            /**
+             * Propensity
+             * @description The probability with which it was chosen then.
+             */
+            propensity: number;
+            /**
+             * Expected
+             * @description Of every route that could answer, the best first.
+             */
+            expected: components["schemas"]["RouteExpectation"][];
+        };
+        /**
+         * RouteState
+         * @description One route, and what is known about it.
+         */
+        RouteState: {
+            /** Name */
+            name: string;
+            /**
+             * Model
+             * @description That the endpoint is asked for.
+             */
+            model: string;
+            /**
+             * State
+             * @description Of its circuit breaker: open, it gets no requests.
+             * @enum {string}
+             */
+            state: "closed" | "open" | "half-open";
+            /**
+             * Running
+             * @description Requests of this worker that are being answered.
+             */
+            running: number;
+            /** Price In */
+            price_in: number;
+            /** Price Out */
+            price_out: number;
+            /**
+             * Ratings
+             * @description Thumbs and other signals, by their weights.
+             */
+            ratings: number;
+            /**
+             * Outcomes
+             * @description Answers whose cost is known.
+             */
+            outcomes: number;
+            /**
+             * Dollars
+             * @description What all its answers have cost.
+             */
+            dollars: number;
+            /**
+             * Fell
+             * @description By how much its newest rewards lie below their predictions; 0: within chance.
+             */
+            fell: number;
+        };
+        /**
+         * RouterPrediction
+         * @description The answer of a router: a route, the probability with which it was chosen, and that of each other one.
+         */
+        RouterPrediction: {
+            /** Route */
+            route: string | null;
+            /** Propensity */
+            propensity: number;
+            /** Probabilities */
+            probabilities: {
+                [key: string]: number;
+            };
+        };
+        /**
+         * RouterState
+         * @description The routes of a router, and its budget. US dollars.
+         */
+        RouterState: {
+            /** Routes */
+            routes: components["schemas"]["RouteState"][];
+            /** Max Cost Per 1K */
+            max_cost_per_1k: number | null;
+            /**
+             * Cost Per 1K
+             * @description The mean of the newest requests, by which the budget is kept.
+             */
+            cost_per_1k: number;
+            /**
+             * Price
+             * @description Reward that a cost of one budget must bring now; 0: the budget is no limit now.
+             */
+            price: number;
         };
         /**
          * SentAlert
@@ -5801,7 +5985,7 @@ export interface components {
         };
         /**
          * FeedbackItem
-         * @description One feedback: exactly one of reward, label and correction, about a prediction or about an input.
+         * @description One feedback: exactly one of reward, label, correction and outcome, about a prediction or about an input.
          */
         FeedbackItem: {
             /**
@@ -5851,6 +6035,17 @@ export interface components {
              */
             scope?: ("reply" | "question") | null;
             /**
+             * Signal
+             * @description Of a reward, what it was read from; a router counts each by a weight. Without it: a thumb.
+             * @default null
+             */
+            signal?: ("preference" | "judge" | "regenerate" | "retry" | "edit" | "copy") | null;
+            /**
+             * @description Of a router's answer, what it took; needs the scope operate. It is not a rating.
+             * @default null
+             */
+            outcome?: components["schemas"]["RouteOutcome"] | null;
+            /**
              * User
              * @default null
              */
@@ -5865,6 +6060,55 @@ export interface components {
              * @default null
              */
             comment?: string | null;
+        };
+        /**
+         * RouteOutcome
+         * @description The cost and time of an answer of a route.
+         */
+        RouteOutcome: {
+            /**
+             * Cost
+             * @description US dollars.
+             */
+            cost: number;
+            /**
+             * Seconds
+             * @description Until the answer was complete.
+             * @default 0
+             */
+            seconds?: number;
+            /**
+             * First Token Seconds
+             * @default null
+             */
+            first_token_seconds?: number | null;
+            /**
+             * Unit
+             * @description The level of the route's prices, by which the cost is divided.
+             * @default null
+             */
+            unit?: number | null;
+            /**
+             * Tokens In
+             * @default null
+             */
+            tokens_in?: number | null;
+            /**
+             * Tokens Out
+             * @default null
+             */
+            tokens_out?: number | null;
+            /**
+             * Tokens Cached
+             * @default null
+             */
+            tokens_cached?: number | null;
+            /**
+             * Failure
+             * @description Why there was no answer, or only a part of one.
+             * @default null
+             */
+            failure?: string | null;
         };
         /**
          * FeedbackRequest
@@ -6333,7 +6577,7 @@ export interface components {
         ChatRequest: {
             /**
              * Model
-             * @description The name of a ranker.
+             * @description The name of a model that chats: a ranker, or a router.
              */
             model: string;
             /** Messages */
@@ -14583,6 +14827,159 @@ export interface operations {
                 };
                 content: {
                     "text/html": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    list_routes_v1_models__model__routes_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RouterState"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    explain_route_v1_models__model__predictions__id__route_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RouteReasons"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
         };

@@ -242,6 +242,7 @@ def parse_event(line: LineFields, features: bytes) -> Event:
         holder=line.whole("holder") if "holder" in line.fields else 0,
         scope=scope,
         control=line.text("control") if "control" in line.fields else "",
+        signal=line.text("signal") if "signal" in line.fields else "",
     )
 
 

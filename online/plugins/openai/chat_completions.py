@@ -19,28 +19,25 @@ from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
 from online.api.auth.scopes import CallerDep, check_scope
-from online.api.bodies import read_body_as
+from online.api.bodies import parse_as, read_json
 from online.api.dependencies import RuntimeDep
 from online.api.responses import Responses, answer_headers, create_feedback_urls, json_response, version_headers
 from online.api.routes import Router
-from online.errors import BadInput, NotFound
-from online.models import Answer, spec_of
+from online.models import Answer
 from online.models.encoders.follow_ups import add_previous
+from online.plugins.openai.chat_requests import ID_PREFIX, ReceivedChat, read_question, receive_chat
+from online.plugins.openai.completers import ChatCompleter, find_chatting
 from online.plugins.openai.messages import add_message
-from online.plugins.openai.page_tasks import TASK_NAMES, PageTask, recognise_task
 from online.plugins.openai.paths import COMPLETIONS
-from online.plugins.openai.schemas import ChatAnswer, ChatError, ChatMessage, ChatRequest, ChatUser
+from online.plugins.openai.schemas import ChatAnswer, ChatError, ChatRequest
 from online.schemas.access.callers import Caller
 from online.schemas.predict import PredictRequest
-from online.serving.feedback.feedback_slots import MAX_USER, clip_text
 from online.serving.model_runtime import ModelRuntime
 
-ID_PREFIX = "chatcmpl-"
 NO_REPLY = "I don't know yet."
 UNSURE = "I am not sure. Did you mean one of these?"
 MENTIONED = 0.2  # chance from which a reply is mentioned instead of given
 MAX_MENTIONED = 3
-MAX_MESSAGE_ID_CHARS = 128
 WORD = re.compile(r"\S+\s*")  # a reply begins with no space
 
 ERROR_RESPONSES: Responses = {
@@ -59,10 +56,13 @@ async def complete(request: Request, runtime: RuntimeDep, caller: CallerDep) -> 
     The header `X-Message-Id` is the id of the answer in the caller's page. It is recorded, so that feedback may refer to it.
     """
     started = time.perf_counter()
-    parsed = await read_body_as(request, ChatRequest, runtime.settings)
+    body = await read_json(request, runtime.settings)
+    parsed = parse_as(body, ChatRequest)
     check_scope(caller, "predict", parsed.model)
-    model = find_ranker(runtime, parsed.model)
-    completion = await create_completion(request, model, parsed, caller)
+    model, chat = find_chatting(runtime, parsed.model), receive_chat(request, parsed, body)
+    for completer in model.parts.list(ChatCompleter):
+        return await completer.complete(request, chat, caller)
+    completion = await create_completion(request, model, chat, caller)
     model.predictor.seconds.observe(time.perf_counter() - started)
     if not parsed.stream:
         return json_response(completion.whole(), headers=completion.headers)
@@ -72,52 +72,12 @@ async def complete(request: Request, runtime: RuntimeDep, caller: CallerDep) -> 
     return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
 
-def find_ranker(runtime: RuntimeDep, name: str) -> ModelRuntime:
-    """Return the ranker that a chat names as its model. Raises NotFound for a model that does not exist, or does not chat."""
-    rankers = [each for each, model in runtime.models.items() if spec_of(model.spec.kind).has_repertoire]
-    if name not in rankers:
-        found = runtime.models.get(name)
-        reason = f"is a {found.spec.kind} and does not chat" if found else "does not exist"
-        raise NotFound(f"the model {name!r} {reason}; these models chat: {', '.join(rankers) or 'none'}")
-    return runtime.models[name]
-
-
-async def create_completion(request: Request, model: ModelRuntime, parsed: ChatRequest, caller: Caller) -> "Completion":
+async def create_completion(request: Request, model: ModelRuntime, chat: ReceivedChat, caller: Caller) -> "Completion":
     """Answer the last question of a chat, or a task of the page."""
-    question = read_question(parsed.messages)
-    most = request.app.state.runtime.settings.max_text_chars
-    beginning, system = question[:most], instructions_of(parsed.messages)[:most]
-    if (task := recognise_task(task_name(request, parsed), system, beginning)) is not None:
-        return answer_task(model, task, beginning)
-    return await answer_question(request, model, parsed, question, caller)
-
-
-def read_question(messages: list[ChatMessage]) -> str:
-    """Return the text of the user's last message. Raises BadInput where it has none."""
-    place = max((place for place, message in enumerate(messages) if message.role == "user"), default=None)
-    if place is None:
-        roles = ", ".join(sorted({repr(message.role[:40]) for message in messages})[:8])
-        raise BadInput(f"no message has the role 'user', whose last text is the question; the roles are {roles}")
-    if (question := messages[place].text()).strip():
-        return question
-    raise BadInput(
-        f"messages.{place}: the last message of the role 'user' is the question, and has no text; other parts, such as images, are "
-        "not read"
-    )
-
-
-def instructions_of(messages: list[ChatMessage]) -> str:
-    """Return the last text of the page itself; "" where there is none."""
-    return next((message.text() for message in reversed(messages) if message.role in ("system", "developer")), "")
-
-
-def task_name(request: Request, parsed: ChatRequest) -> str:
-    """Return the name that the page gives its task; "" for a question.
-
-    Other applications use metadata for their own purposes, so only the known names count there.
-    """
-    name = str((parsed.metadata or {}).get("task"))
-    return request.headers.get("x-task") or (name if name in TASK_NAMES else "")
+    question = read_question(chat.parsed.messages)
+    if chat.task is not None:
+        return answer_task(model, chat, question[: request.app.state.runtime.settings.max_text_chars])
+    return await answer_question(request, model, chat, question, caller)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,22 +127,23 @@ async def encode_events(chunks: Iterator[dict[str, object]]) -> AsyncIterator[by
     yield b"data: [DONE]\n\n"
 
 
-def answer_task(model: ModelRuntime, task: PageTask, prompt: str) -> Completion:
+def answer_task(model: ModelRuntime, chat: ReceivedChat, prompt: str) -> Completion:
     """Return the answer to a task of the caller's page, without a prediction."""
-    served = model.live.current
+    served, task = model.live.current, chat.task
+    assert task is not None, "a question is answered by a prediction"
     headers = {**version_headers(served.version, served.learned_until), "X-Task": task.name}
     id = f"{ID_PREFIX}task-{model.new_id()}"
     return Completion(id, model.spec.name, served.version, prompt, task.answer(prompt), int(time.time()), headers)
 
 
 async def answer_question(
-    request: Request, model: ModelRuntime, parsed: ChatRequest, question: str, caller: Caller
+    request: Request, model: ModelRuntime, chat: ReceivedChat, question: str, caller: Caller
 ) -> Completion:
     """Predict the reply to a question, within its conversation."""
-    message_id, most = read_message_id(request), request.app.state.runtime.settings.max_text_chars
-    earlier = [message.text()[:most] for message in parsed.messages if message.role == "user"][:-1]
+    message_id, most = chat.message_id, request.app.state.runtime.settings.max_text_chars
+    earlier = [message.text()[:most] for message in chat.parsed.messages if message.role == "user"][:-1]
     instance = add_previous(question, earlier) if model.predictor.reads_follow_ups else question
-    prediction = PredictRequest(instances=[instance], user=caller.acts_for(read_user(request, parsed)))
+    prediction = PredictRequest(instances=[instance], user=caller.acts_for(chat.user))
     predicted = await model.predictor.predict(prediction, caller, ID_PREFIX)
     version, text, headers = predicted.served.version, reply_text(predicted.answers[0]), answer_headers(predicted)
     if predicted.lacks_room:
@@ -195,20 +156,6 @@ async def answer_question(
     if url is not None:
         headers["X-Feedback-Url"] = url
     return Completion(id, model.spec.name, version, question, text, int(time.time()), headers, url)
-
-
-def read_message_id(request: Request) -> str | None:
-    """Return the id of the answer in the caller's page; None where it sends none. Raises BadInput."""
-    id = request.headers.get("x-message-id", "").strip()
-    if len(id) > MAX_MESSAGE_ID_CHARS:
-        raise BadInput(f"X-Message-Id has {len(id)} characters; at most {MAX_MESSAGE_ID_CHARS} are accepted")
-    return id if id and "{{" not in id else None  # a page that does not know a variable sends its placeholder
-
-
-def read_user(request: Request, parsed: ChatRequest) -> str | None:
-    """Return the user that the body names, or the one that Open WebUI forwards."""
-    user = parsed.user.id if isinstance(parsed.user, ChatUser) else parsed.user
-    return user or clip_text(request.headers.get("x-openwebui-user-id"), MAX_USER)
 
 
 def reply_text(answer: Answer) -> str:

@@ -87,7 +87,7 @@ class ChatRequest(Wire):
     A short follow-up ("And in colour?") is read with the user's messages before it; all other messages are ignored.
     """
 
-    model: str = Field(description="The name of a ranker.")
+    model: str = Field(description="The name of a model that chats: a ranker, or a router.")
     messages: list[ChatMessage] = Field(min_length=1)
     stream: bool | None = False
     stream_options: StreamOptions | None = None

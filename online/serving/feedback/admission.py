@@ -71,6 +71,8 @@ def admit(
     prediction: PredictionRow | None,
 ) -> Admission:
     """Decide about one item. Raises Forbidden for teaching by a caller that may not teach, and QuotaExceeded for too much that waits."""
+    if item.outcome is not None and not caller.may("operate"):
+        raise Forbidden(f"feedback {place} is an outcome, what an answer cost, which needs the scope 'operate'")
     if caller.is_trusted:
         return Admission(False)
     if item.example_count:

@@ -10,7 +10,7 @@ from online.serving.predictor import check_size
 from online.settings import ModelSettings, Settings
 from online.store.database.values import ERASED
 
-SIGNALS = ("reward", "label", "correction")
+SIGNALS = ("reward", "label", "correction", "outcome")
 NOT_LEARNED = ("id", "reason", "comment")  # fields of an item that are not learned
 
 
@@ -30,7 +30,9 @@ def check_signal(place: int, item: FeedbackItem) -> None:
     given = [name for name in SIGNALS if getattr(item, name) is not None]
     if len(given) != 1:
         found = " and ".join(given) or "none of them"
-        raise BadInput(f"feedback {place} must have exactly one of reward, label and correction; it has {found}")
+        raise BadInput(
+            f"feedback {place} must have exactly one of reward, label, correction and outcome; it has {found}"
+        )
     if item.scope is not None and item.correction is None:
         raise BadInput(
             f"feedback {place} has the scope {item.scope!r}, but no correction: only a correction has a scope"
@@ -42,12 +44,13 @@ def check_signal(place: int, item: FeedbackItem) -> None:
 
 def check_choice(place: int, item: FeedbackItem) -> None:
     """Check that a reward says what it judges: a prediction has its choice, an input needs one. Raises BadInput."""
-    if item.input is not None and item.reward is not None and item.choice is None:
+    judges = item.reward is not None or item.outcome is not None
+    if item.input is not None and judges and item.choice is None:
         raise BadInput(
-            f"feedback {place} is a reward without a prediction_id: a reward judges an answer; send the prediction_id, "
+            f"feedback {place} has no prediction_id, and a reward judges an answer, as an outcome does: send the prediction_id, "
             "the choice that a device answered to the input, or a label for the input"
         )
-    if item.choice is not None and (item.input is None or item.reward is None):
+    if item.choice is not None and (item.input is None or not judges):
         raise BadInput(
             f"feedback {place} has the choice {item.choice!r}: only a reward for an input has one; "
             "a prediction is known by its prediction_id"
@@ -75,6 +78,11 @@ def check_task(place: int, item: FeedbackItem, model: ModelSettings) -> None:
         raise BadInput(f"feedback {place} is a correction, but {model.name} is a {model.kind}: send a label")
     if spec_of(model.kind).predicts_numbers:
         check_number(place, item)
+    if (item.outcome is not None or item.signal is not None) and not spec_of(model.kind).has_routes:
+        given = "an outcome" if item.outcome is not None else f"the signal {item.signal!r}"
+        raise BadInput(f"feedback {place} has {given}, which a router learns from; {model.name} is a {model.kind}")
+    if item.signal is not None and item.reward is None:
+        raise BadInput(f"feedback {place} has the signal {item.signal!r}, but no reward: only a reward has a signal")
 
 
 def check_number(place: int, item: FeedbackItem) -> None:

@@ -1,6 +1,7 @@
 """Feedback items as events of the stream.
 
-reward, label, sums      -> one event
+reward, label, sums,
+outcome                  -> one event
 correction, known reply  -> the event; before it the reply is restored if it was retired
 correction, new reply    -> the reply's event, then the correction's
 """
@@ -44,7 +45,11 @@ def build_events(
     choice = prediction.choice if prediction is not None else None
     id, subject = item.id, find_subject(connection, model, place, item, prediction) or ""
     if item.reward is not None:
-        return [Event(id, "reward", question, subject, reward=item.reward, choice=choice, holder=holder)]
+        return [
+            Event(id, "reward", question, subject, reward=item.reward, choice=choice, holder=holder, signal=item.signal)
+        ]
+    if item.outcome is not None:
+        return [Event(id, "outcome", question, subject, item.outcome, choice=choice)]
     if item.label is not None:
         return [Event(id, "label", question, subject, choice=choice, holder=holder)]
     *others, own = build_correction(connection, model.name, item, question, choice)
@@ -58,14 +63,15 @@ def find_subject(
 
     Raises BadInput for a reward of an abstention, and NotFound for a label or a choice that names no reply.
     """
-    if item.reward is not None and prediction is not None:
+    judges = item.reward is not None or item.outcome is not None
+    if judges and prediction is not None:
         if prediction.choice is None:
             raise BadInput(
                 f"feedback {place}: prediction {item.prediction_id!r} abstained, so there is no answer to reward; "
                 "send a label or a correction"
             )
         return prediction.choice
-    named = item.choice if item.reward is not None else item.label
+    named = item.choice if judges else item.label
     if named is not None:
         if spec_of(model.kind).has_repertoire and find_reply(connection, model.name, named) is None:
             raise NotFound(f"feedback {place}: {model.name} has no reply {named!r}")

@@ -305,6 +305,8 @@ def prepare_item(
         correction_features=correction_features,
         scope=item.scope or "",
         choice=item.choice,
+        signal=item.signal or "",
+        outcome=None if item.outcome is None else item.outcome.model_dump_json(exclude_none=True),
     )
 
 

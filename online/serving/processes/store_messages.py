@@ -30,7 +30,8 @@ class NewFeedback(msgspec.Struct, array_like=True, frozen=True):
     content: the item as received, as JSON. input: JSON. is_id_chosen: whether the client has chosen the id. features: of the
     input; correction_features: of the correction's text. Both are empty where the item has none. example_count: of how many
     examples the item is the sums, whose file its features are; 0: it is no sums. choice: what a device answered to the input.
-    answer, answered_until: what the live version answered to the input of a label, as in `FeedbackRow`.
+    answer, answered_until: what the live version answered to the input of a label, as in `FeedbackRow`. signal: of a reward,
+    as in `Event`. outcome: JSON.
     """
 
     id: str
@@ -49,6 +50,8 @@ class NewFeedback(msgspec.Struct, array_like=True, frozen=True):
     choice: str | None = None
     answer: str | None = None
     answered_until: int | None = None
+    signal: str = ""
+    outcome: str | None = None
 
 
 class SubmitFeedback(msgspec.Struct, array_like=True, frozen=True, tag="submit"):

@@ -27,6 +27,7 @@ from online.store.usage.counts import UsageCounts, add_counts, quarter_of
 
 PAGE = 1_000  # events counted in one transaction
 MAX_IDS = 500  # in one query
+UNRATED = ("void", "outcome")  # kinds of events about a prediction that are no rating
 
 
 class RatingRow(SQLModel, table=True):
@@ -153,7 +154,7 @@ def compute_ratings(connection: Connection, model: str, predictions: Sequence[st
     joined = FEEDBACK.join(EVENTS, (EVENTS.c.model == FEEDBACK.c.model) & (EVENTS.c.id == FEEDBACK.c.id)).join(
         PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id
     )
-    in_force = (FEEDBACK.c.model == model, FEEDBACK.c.prediction_id.in_(predictions), EVENTS.c.kind != "void")
+    in_force = (FEEDBACK.c.model == model, FEEDBACK.c.prediction_id.in_(predictions), EVENTS.c.kind.not_in(UNRATED))
     columns = (PREDICTIONS.c.id, PREDICTIONS.c.created_at, PREDICTIONS.c.choice, EVENTS.c.body)
     query = select(*columns).select_from(joined).where(*in_force, FEEDBACK.c.retracted_offset.is_(None))
     found = defaultdict[str, list[Row[str, str, str | None, str]]](list)

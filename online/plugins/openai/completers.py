@@ -1,0 +1,34 @@
+"""The models that complete chats: those with a repertoire, and those for which another plugin contributes a part."""
+
+from fastapi import Request, Response
+
+from online.api.dependencies import RuntimeDep
+from online.errors import NotFound
+from online.models import spec_of
+from online.plugins.openai.chat_requests import ReceivedChat
+from online.schemas.access.callers import Caller
+from online.serving.model_runtime import ModelRuntime
+from online.serving.parts import ModelPart
+
+
+class ChatCompleter(ModelPart):
+    """The part of a model that completes chats by itself."""
+
+    async def complete(self, request: Request, chat: ReceivedChat, caller: Caller) -> Response:
+        """Return the completion, whole or as server-sent events. Raises an OnlineError."""
+        raise NotImplementedError
+
+
+def find_chatting(runtime: RuntimeDep, name: str) -> ModelRuntime:
+    """Return the model that a chat names. Raises NotFound for a model that does not exist, or does not chat."""
+    chatting = [each for each, model in runtime.models.items() if can_chat(model)]
+    if name not in chatting:
+        found = runtime.models.get(name)
+        reason = f"is a {found.spec.kind} and does not chat" if found else "does not exist"
+        raise NotFound(f"the model {name!r} {reason}; these models chat: {', '.join(chatting) or 'none'}")
+    return runtime.models[name]
+
+
+def can_chat(model: ModelRuntime) -> bool:
+    """Return whether a model has a repertoire, or another plugin completes chats for it."""
+    return spec_of(model.spec.kind).has_repertoire or bool(model.parts.list(ChatCompleter))
