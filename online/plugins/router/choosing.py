@@ -26,7 +26,7 @@ from online.plugins.router.inputs import CHARS_PER_TOKEN, PLAIN, PLAIN_SCALE, Ro
 from online.plugins.router.options import BUDGET
 from online.plugins.router.pace import Pace
 from online.plugins.router.solving import Floats, RouteWeights
-from online.plugins.router.sums import MILLISECOND, NANO_DOLLAR, stack
+from online.plugins.router.sums import MILLISECOND, NANO_DOLLAR, STEPS, WEIGHT_STEPS, stack
 from online.schemas.json_values import JSONObject
 
 CONTEXT = PLAIN.index("context")
@@ -55,10 +55,11 @@ class RouteEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """The preferences of teams and users. means_K: mean reward of each route. sums: of each group, weight and weighted reward [K]."""
+    """The preferences of teams and users. names: of the K routes. means_K: mean reward of each. groups: the sums of all groups."""
 
+    names: Sequence[str]
     means_K: Floats
-    sums: dict[int, tuple[Floats, Floats]]
+    groups: GroupSums
     half_at: float
 
     def shift(self, group: int) -> Floats | None:
@@ -66,10 +67,11 @@ class Preferences:
 
         Of a group that rates everything lower, only what differs between routes counts.
         """
-        found = self.sums.get(group)
-        if found is None:
+        by_route = self.groups.get(group)
+        if by_route is None:
             return None
-        weight_K, rewards_K = found
+        sums_2K = np.array([by_route.get(name, (0, 0)) for name in self.names], np.float64).T
+        weight_K, rewards_K = sums_2K[0] / WEIGHT_STEPS, sums_2K[1] / WEIGHT_STEPS / STEPS
         gap_K = rewards_K / np.maximum(weight_K, 1e-9) - self.means_K
         total = weight_K.sum()
         common = weight_K @ gap_K / max(total, 1e-9) * total / (total + self.half_at)

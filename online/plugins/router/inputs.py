@@ -14,6 +14,7 @@ import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -53,6 +54,7 @@ CODE = re.compile(
 INPUT_VERSION = 1  # of the bytes: increase it when the same request gives others
 
 
+@lru_cache(maxsize=4_096)  # each route is looked up for each request
 def hash_route(name: str) -> int:
     """Return the number by which inputs name a route; never 0, which stands for none."""
     return HASH.unpack(hashlib.sha256(name.encode()).digest()[:4])[0] or 1

@@ -39,6 +39,7 @@ from online.plugins.router.options import OPTIONS, SIGNALS
 from online.plugins.router.pace import PacedSpending, compute_pace
 from online.plugins.router.solving import EXPECTED_REWARD, NOISE, RouteWeights, solve
 from online.plugins.router.sums import (
+    CONSTANT,
     NANO_DOLLAR,
     STEPS,
     WEIGHT_STEPS,
@@ -83,7 +84,6 @@ class RouterModel:
         self.groups: GroupSums = {}
         self.declarations = Declarations()
         self.recent: list[bytes] = []
-        self.is_whole = True  # False after the serving parts alone were restored
         self._solved: tuple[list[str], RouteWeights, Sequence[float]] | None = None  # of all routes with sums
         self._chooser: RouteChooser | None = None
 
@@ -128,16 +128,9 @@ class RouterModel:
             settings = self.declarations.settings(self.options)
             routes = self.declarations.routes(self.options, names)
             aligned, means_K = align(routes, names, weights, means)
-            sums = {
-                group: (
-                    np.array([by_route.get(each.name, (0, 0))[0] for each in routes]) / WEIGHT_STEPS,
-                    np.array([by_route.get(each.name, (0, 0))[1] for each in routes]) / WEIGHT_STEPS / STEPS,
-                )
-                for group, by_route in self.groups.items()
-            }
             blocks = self.spending.list_newest(self.declarations.paced_since())
             pace = compute_pace(blocks, settings["max_cost_per_1k"] / 1_000)
-            preferences = Preferences(means_K, sums, settings["group_ratings"])
+            preferences = Preferences([each.name for each in routes], means_K, self.groups, settings["group_ratings"])
             self._chooser = RouteChooser(routes, aligned, preferences, settings, pace)
         return self._chooser
 
@@ -145,7 +138,7 @@ class RouterModel:
         if self._solved is None:
             names = sorted(self.sums)
             sums = [self.sums[name] for name in names]
-            means = [each.moment_D[0] / max(each.weight, 1) / 64 / STEPS for each in sums]
+            means = [each.moment_D[0] / max(each.weight, 1) / CONSTANT / STEPS for each in sums]
             self._solved = names, solve(sums, self.label_gram_DD, self.labels), means
         return self._solved
 
@@ -324,7 +317,7 @@ def align(
     for k, route in enumerate(routes):
         if route.prior is not None and rated_K[k] == 0:
             reward_KD[k] = 0.0
-            reward_KD[k, 0] = route.prior / 64
+            reward_KD[k, 0] = route.prior / CONSTANT
     aligned = RouteWeights(
         reward_KD,
         pick(weights.cost_KTD, weights.base_TD),

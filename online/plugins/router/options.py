@@ -47,7 +47,7 @@ OPTIONS = (
         "explore",
         0.05,
         "Share of the questions that tries another route than the best one, so that the log says something about each. "
-        "Raise it while little is known; a class of questions may have its own.",
+        "Raise it while little is known.",
         low=0.0,
         high=0.25,
     ),

@@ -10,7 +10,7 @@ A_a and b_a the sums of route a, and ridges P (base) and Q (contrasts), the cont
 What happened lately may differ from all that happened: a model behind a route is replaced in silence. Where the newest ratings of a
 route lie further from their predictions than chance explains, its predictions are shifted towards them (James & Stein 1961).
 
-Shapes: K routes, D features, P plain features, T targets (cost, time).
+Shapes: K routes, D features, T targets (cost, time).
 """
 
 import math
@@ -36,10 +36,8 @@ Floats = NDArray[np.float64]
 
 BASE_RIDGE, CONTRAST_RIDGE = 3.0, 30.0  # of features of unit length
 EXPECTED_REWARD = 0.6  # of any answer, before anything is rated
-REWARD_CONSTANT_RIDGE, LOG_CONSTANT_RIDGE = (
-    2.0,
-    1e-3,
-)  # of the constant of the base: ratings that EXPECTED_REWARD counts as
+REWARD_CONSTANT_RIDGE = 2.0  # of the constant of the base: ratings that EXPECTED_REWARD counts as
+LOG_CONSTANT_RIDGE = 1e-3
 CONTRAST_CONSTANT_RIDGE = 1.0
 RECENT = 40  # newest ratings of a route that are compared with their predictions
 RECENT_COSTS = 40
@@ -49,7 +47,7 @@ NOISE = 0.1  # least standard deviation of a reward around its prediction
 
 @dataclass(frozen=True, slots=True)
 class RouteWeights:
-    """Solved predictions of K routes. reward_KD: per unit of z. cost_KTD: logarithms to base 2, per unit of p.
+    """Solved predictions of K routes. reward_KD: and cost_KTD: rewards, and logarithms to base 2, per unit of z.
 
     noise_K: standard deviation of rewards. spread_KT: of the logarithms. rated_K, finished_K: ratings and outcomes.
     shift_K: by how much the newest rewards differ; it is in reward_KD already. has_units_K: whether costs are per unit of price. dollars_K: what all

@@ -2,15 +2,15 @@
 
     a rating of a route   w, q, z  --> gram sum w z z^T, moment sum w q z          what answers are worth
     a label               z        --> the same for every route: 1 for the right one, 0 for the others
-    an outcome            p, c, t  --> gram sum p p^T, moment sum p (c, t)         what answers cost, and how long they take
+    an outcome            z, c, t  --> gram sum z z^T, moment sum z (c, t)         what answers cost, and how long they take
     both                  offset   --> sums of a block of the log: what is newer than a change of the world, and what was spent
 
-z: the constant, the plain numbers and those of the text. p: the constant and the plain numbers. q: a reward in steps of 1 / STEPS.
+z: the constant, the plain numbers and those of the text. q: a reward in steps of 1 / STEPS.
 w: the weight of its signal in steps of 1 / WEIGHT_STEPS. c, t: logarithms of nano-dollars and milliseconds in steps of 1 / LOG_STEPS.
 
 Addition of integers commutes: order, batches and crashes change nothing, and un-learning subtracts.
 
-Shapes: B examples, D = 401 features, P = 17 plain ones.
+Shapes: B examples, D = 401 features, T = 2 targets of an outcome (c, t).
 """
 
 import math
@@ -34,7 +34,7 @@ STEPS = 100
 WEIGHT_STEPS = 16
 LOG_STEPS = 64
 BLOCK = 64  # events of the log that one block covers
-BLOCKS = 4_096  # that are kept of a route: the newest ones, which answer, are a few of them
+BLOCKS = 512  # that are kept of a route, 3 kB each; those that answer are the few newest of them
 TARGETS = 2  # of an outcome: cost and time
 
 
@@ -89,6 +89,8 @@ class BlockSums:
     def add(self, offset: int, weight: int, targets: AnyArray, z_D: Integers) -> None:
         """Add an example (targets and z times its weight); of a negative weight, subtract it."""
         place = offset // BLOCK
+        if weight < 0 and place not in self.blocks:
+            return  # its block was dropped
         count, before, sum_D = self.blocks.get(place, (0, np.zeros_like(targets), np.zeros(self.width, np.int64)))
         count, after, sum_D = count + weight, before + weight * targets, sum_D + weight * z_D
         if count or after.any() or sum_D.any():

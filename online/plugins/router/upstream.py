@@ -97,9 +97,6 @@ class TokenUsage(NamedTuple):
     is_estimated: bool
 
 
-Usage = TokenUsage  # `Usage` alone is the usage of the service, in online/plugins/usage
-
-
 class StreamEvent(NamedTuple):
     """A server-sent event. data: the bytes of its payload. content: the payload, parsed; None for [DONE]."""
 

@@ -15,6 +15,7 @@ from online.plugins.router.choosing import MOST_AT_ONCE
 from online.plugins.router.inputs import StatedFacts, build_tail
 from online.plugins.router.model import RouterModel
 from online.plugins.router.options import UNLEARNED
+from online.plugins.router.sums import BLOCK, BLOCKS, TARGETS, WIDTH, BlockSums
 from tests.models.synthetic import text
 
 SMALL = {"name": "small", "price_in": 0.1, "price_out": 0.1}
@@ -192,6 +193,17 @@ def test_settings_that_are_not_learned_leave_snapshots_as_they_are() -> None:
     assert recipe("router", plain) == recipe("router", {**plain, "max_cost_per_1k": 3.0, "routes": [SMALL]})
     assert recipe("router", plain) != recipe("router", {**plain, "signal_weights": {"copy": 1.0}})
     assert "signal_weights" not in UNLEARNED
+
+
+def test_an_old_example_is_subtracted_although_its_block_is_no_longer_kept() -> None:
+    sums = BlockSums(WIDTH)
+    z_D, targets = np.ones(WIDTH, np.int64), np.ones(TARGETS, np.int64)
+    for place in range(BLOCKS + 1):
+        sums.add(place * BLOCK, 1, targets, z_D)
+    sums.add(BLOCKS * BLOCK, -1, targets, z_D)
+    newest = sums.sum_newest(10 * BLOCKS)[0]
+    sums.add(0, -1, targets, z_D)
+    assert sums.sum_newest(10 * BLOCKS)[0] == newest == BLOCKS - 1
 
 
 def test_a_user_gets_what_the_policy_draws_however_often_that_is_not_the_best_route() -> None:
