@@ -23,6 +23,7 @@ from tests.preload import ForkedProcess, launcher
 
 READY = re.compile(r"is ready: (https?://\S+)")
 START_S = 120.0
+LOOPS, LOOPS_S = 30_000_000, 0.3  # how long `sum(range(LOOPS))` takes on the machine of our figures
 
 
 def skip_or_fail(reason: str) -> None:
@@ -56,6 +57,16 @@ def until(condition: Callable[[], Any], timeout_s: float = 30.0, what: str = "it
             pytest.fail(f"{what} did not happen within {timeout_s} s")
         pause.wait(every_s)
     return value
+
+
+def measure_slowness() -> float:
+    """Return how many times longer a loop takes than on the machine of our figures, beside what else runs; at least 1.
+
+    A time limit that is a promise for that machine is multiplied by it: a shared machine may be eight times slower.
+    """
+    began = time.monotonic()
+    sum(range(LOOPS))
+    return max(1.0, (time.monotonic() - began) / LOOPS_S)
 
 
 def start_process(arguments: list[str], preloaded: bool) -> subprocess.Popen[str] | ForkedProcess:

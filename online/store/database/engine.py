@@ -13,6 +13,7 @@ from online.store.database.sqlite_checkpoints import FULL
 
 BUSY_TIMEOUT_S = 10  # SQLite waits this long for another process's commit
 LOCK_CONFLICTS = ("55P03", "40P01")  # lock_not_available, deadlock_detected
+IDLE_TOO_LONG = "25P03"  # idle_in_transaction_session_timeout
 # connections of an engine: a replica has three processes with two engines each, and Postgres takes 100 in all
 KEPT, MORE = 2, 6
 POOL_WAIT_S = 30  # for one of them
@@ -95,7 +96,17 @@ def first_line(error: BaseException) -> str:
 
 def is_lock_conflict(error: BaseException | None) -> bool:
     """Return whether Postgres has ended a wait for a lock: it took longer than `lock_timeout`, or both sides waited for each other."""
-    return getattr(getattr(error, "orig", None), "sqlstate", None) in LOCK_CONFLICTS
+    return find_sqlstate(error) in LOCK_CONFLICTS
+
+
+def was_too_slow(error: BaseException | None) -> bool:
+    """Return whether Postgres has rolled a transaction back because this process did not go on with it (`bounded.IDLE_S`)."""
+    return find_sqlstate(error) == IDLE_TOO_LONG
+
+
+def find_sqlstate(error: BaseException | None) -> str | None:
+    """Return the code of the error that Postgres reported, or None."""
+    return getattr(getattr(error, "orig", None), "sqlstate", None)
 
 
 def no_answer(error: SQLAlchemyError) -> Unavailable:

@@ -207,6 +207,7 @@ def lock_schema(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
         limit_answers(connection, None)
         connection.execute(text("SET LOCAL statement_timeout = 0"))
+        connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))  # it imports Alembic meanwhile
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('online/schema'))"))
         connection.execute(text(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}"))
 

@@ -39,6 +39,7 @@ from online.store.database.engine import (
     no_answer,
     snapshot_isolation,
     unavailable,
+    was_too_slow,
     without_password,
 )
 from online.store.database.meta import META, find_instance, load_instance
@@ -54,7 +55,7 @@ Ts = TypeVarTuple("Ts")
 LOST = DBAPIError, PendingRollbackError  # the second: an earlier piece of the same transaction has lost the connection
 MAX_GROUP = 512  # pieces of work in one transaction
 LOCK_WAIT_MS = 100  # of a further piece of work in a transaction on Postgres
-MAX_REPEATS = 5  # of work by itself that waited for another replica while that one waited for it
+MAX_REPEATS = 5  # of a transaction that the database rolled back although the work is right
 MAX_PASSED = 4  # transactions that go before a piece of background work
 WAL_ROOM_BYTES = 6_000_000  # a little more than the WAL of SQLite grows to before it starts over
 
@@ -249,7 +250,7 @@ class Store:
                     else:
                         outcomes.append((work, result, failure_or_none))
         except Exception as error:  # the transaction failed as a whole: none of the work is in the store
-            if is_lock_conflict(error) and repeats < MAX_REPEATS:
+            if (is_lock_conflict(error) or was_too_slow(error)) and repeats < MAX_REPEATS:
                 self._commit(group, repeats + 1)
                 return
             outcomes, postponed = [(work, None, error) for work in group], []
@@ -282,6 +283,8 @@ class Store:
             with connection.begin_nested():
                 return work.run(connection), None
         except Exception as error:  # raised to the caller that submitted the work
+            if was_too_slow(error):
+                raise  # the others of the group are rolled back with it
             return None, error
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import Service, until
+from tests.support import Service, measure_slowness, until
 
 CONFIG = """
 store = "{url}"
@@ -82,6 +82,7 @@ def test_a_standby_goes_on_within_five_seconds_after_a_kill(
     )
     for model, end in ends.items():
         until(lambda: newest_durable(standby, model) >= end, what=f"a durable version of {model}")  # noqa: B023
+    slowness = measure_slowness()
     kill(holder)
     killed_at = time.monotonic()
     ends = {model: give(standby, model, 10) for model in INPUTS}
@@ -91,6 +92,7 @@ def test_a_standby_goes_on_within_five_seconds_after_a_kill(
         took[model] = time.monotonic() - killed_at
     with capsys.disabled():
         print(f"\ntakeover after kill -9: {', '.join(f'{model} {each:.1f} s' for model, each in took.items())}")
-    assert max(took.values()) <= TAKEOVER_S, standby.output
+    slowness = max(slowness, measure_slowness())
+    assert max(took.values()) <= TAKEOVER_S * slowness, f"{slowness=}\n{standby.output}"
     assert "resumed model=lin version=None" not in standby.output, "it did not begin with a fetched version"
     assert "diverged" not in standby.output

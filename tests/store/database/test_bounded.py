@@ -12,6 +12,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from online.errors import Unavailable
 from online.store import Store
+from online.store.database.bounded import IDLE_S
 from online.store.database.engine import create_engine_for, limit_answers
 from online.store.events import lock_log
 from online.store.notifications import SILENT_S, listen
@@ -106,6 +107,36 @@ def test_replicas_whose_groups_wait_for_each_other_both_write(postgres_url: str)
     assert [each.result(20) for each in done] == ["a", "b"] and len(attempts) == 3
     for store in stores:
         store.close()
+
+
+@pytest.mark.parametrize("others", [0, 2], ids=["alone", "in a group"])
+def test_work_of_a_process_that_was_too_slow_is_done_again(postgres_url: str, others: int) -> None:
+    store, begun, ready = Store(postgres_url), threading.Event(), threading.Event()
+    write, attempts = text("INSERT INTO meta (key, value) VALUES (:key, 'x')"), list[str]()
+
+    def wait(_: Connection) -> None:
+        begun.set()
+        ready.wait(10)
+
+    def be_slow(connection: Connection) -> None:
+        connection.execute(write, {"key": "slow"})
+        attempts.append("slow")
+        if len(attempts) == 1:
+            time.sleep(IDLE_S + 1)  # as on a machine whose processors are taken away
+        connection.execute(text("SELECT 1"))
+
+    first = store.submit(wait)
+    begun.wait(10)
+    done = [
+        store.submit(partial(Connection.execute, statement=write, parameters={"key": f"{n}"})) for n in range(others)
+    ]
+    done.append(store.submit(be_slow))
+    ready.set()
+    for each in [first, *done]:
+        each.result(20)
+    keys = store.read(lambda connection: connection.scalars(text("SELECT key FROM meta WHERE value = 'x'")).all())
+    assert sorted(keys) == [*map(str, range(others)), "slow"] and len(attempts) == 2
+    store.close()
 
 
 def test_a_writer_that_is_frozen_in_a_transaction_does_not_hold_up_the_others(postgres_url: str) -> None:
