@@ -16,6 +16,8 @@ MAX_MESSAGE_ID_CHARS = 128
 class ReceivedChat(NamedTuple):
     """A request for a completion. body: JSON, with the fields that `parsed` does not have. task: of the page.
 
+    id_prefix: of the id of its completion, by which the wire formats differ.
+
     question: the last text of the user; "" without one. user: that the request names. message_id: of the answer in the page.
     """
 
@@ -25,16 +27,17 @@ class ReceivedChat(NamedTuple):
     task: PageTask | None
     user: str | None
     message_id: str | None
+    id_prefix: str = ID_PREFIX
 
 
-def receive_chat(request: Request, parsed: ChatRequest, body: bytes) -> ReceivedChat:
+def receive_chat(request: Request, parsed: ChatRequest, body: bytes, id_prefix: str = ID_PREFIX) -> ReceivedChat:
     """Return a request as those need it that complete it. Raises BadInput."""
     most = request.app.state.runtime.settings.max_text_chars
     asked = [message.text() for message in parsed.messages if message.role == "user"]
     question = asked[-1] if asked else ""
     task = recognise_task(task_name(request, parsed), instructions_of(parsed.messages)[:most], question[:most])
     user, message_id = read_user(request, parsed), read_message_id(request)
-    return ReceivedChat(parsed, body, question, task, user, message_id)
+    return ReceivedChat(parsed, body, question, task, user, message_id, id_prefix)
 
 
 def read_question(messages: list[ChatMessage]) -> str:

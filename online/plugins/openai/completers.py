@@ -1,11 +1,12 @@
 """The models that complete chats: those with a repertoire, and those for which another plugin contributes a part."""
 
-from fastapi import Request, Response
+from fastapi import Request
 
 from online.api.dependencies import RuntimeDep
 from online.errors import NotFound
 from online.models import spec_of
 from online.plugins.openai.chat_requests import ReceivedChat
+from online.plugins.openai.completions import CompletedChat
 from online.schemas.access.callers import Caller
 from online.serving.model_runtime import ModelRuntime
 from online.serving.parts import ModelPart
@@ -14,8 +15,8 @@ from online.serving.parts import ModelPart
 class ChatCompleter(ModelPart):
     """The part of a model that completes chats by itself."""
 
-    async def complete(self, request: Request, chat: ReceivedChat, caller: Caller) -> Response:
-        """Return the completion, whole or as server-sent events. Raises an OnlineError."""
+    async def complete(self, request: Request, chat: ReceivedChat, caller: Caller) -> CompletedChat:
+        """Return the completion, streamed where the chat asks for it. Raises an OnlineError."""
         raise NotImplementedError
 
 

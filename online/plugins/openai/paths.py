@@ -8,6 +8,7 @@
 from fastapi import Request
 
 from online.errors import NotFound, NotServed
+from online.plugins.openai.completions import RefusedChat
 from online.schemas.json_values import JSONObject
 
 COMPLETIONS = "/v1/chat/completions"
@@ -46,6 +47,8 @@ def describe_error(request: Request, status: int, text: str, error: Exception) -
     """Return an error as OpenAI's clients expect it, on OpenAI's paths; None on all others."""
     if not isinstance(error, NotServed) and not is_openais(request.url.path):
         return None
+    if isinstance(error, RefusedChat):
+        return error.content
     kind = "invalid_request_error" if status < 500 else "server_error"
     param, code = ("model", "model_not_found") if isinstance(error, NotFound) else (None, None)
     return {"error": {"message": text, "type": kind, "param": param, "code": code}}

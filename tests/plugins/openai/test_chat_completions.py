@@ -11,7 +11,7 @@ import pytest
 from openai.types.chat import ChatCompletion
 
 from online.models import Answer, Candidate
-from online.plugins.openai.chat_completions import reply_text
+from online.plugins.openai.answers import reply_text
 from online.plugins.openai.messages import MessageRow, find_by_message, trace_id_of
 from online.settings import Settings
 from online.state.workspace import Workspace

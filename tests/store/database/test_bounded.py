@@ -118,8 +118,11 @@ def test_work_of_a_process_that_was_too_slow_is_done_again(postgres_url: str, ot
         begun.set()
         ready.wait(10)
 
+    def save(connection: Connection, key: object) -> None:
+        connection.execute(write, {"key": str(key)})
+
     def be_slow(connection: Connection) -> None:
-        connection.execute(write, {"key": "slow"})
+        save(connection, "slow")
         attempts.append("slow")
         if len(attempts) == 1:
             time.sleep(IDLE_S + 1)  # as on a machine whose processors are taken away
@@ -127,10 +130,7 @@ def test_work_of_a_process_that_was_too_slow_is_done_again(postgres_url: str, ot
 
     first = store.submit(wait)
     begun.wait(10)
-    done = [
-        store.submit(partial(Connection.execute, statement=write, parameters={"key": f"{n}"})) for n in range(others)
-    ]
-    done.append(store.submit(be_slow))
+    done = [store.submit(partial(save, key=n)) for n in range(others)] + [store.submit(be_slow)]
     ready.set()
     for each in [first, *done]:
         each.result(20)
