@@ -95,9 +95,10 @@ class RoutedChat(ChatCompleter):
         """Note who answers the conversation, and in which message of the page."""
         if asked.chat.task is None:
             self.choice.held.note(asked.conversation, chosen.route.name)
-        if chosen.is_recorded:
-            if url := await note_message(request, self.model, chosen.id, asked.chat.message_id):
-                chosen.headers["X-Feedback-Url"] = url
+        if not chosen.is_recorded:
+            return
+        if url := await note_message(request, self.model, chosen.id, asked.chat.message_id):
+            chosen.headers["X-Feedback-Url"] = url
 
     async def _relay(
         self, request: Request, asked: RoutedRequest, chosen: ChosenRoute, stream: AnswerStream
