@@ -97,6 +97,12 @@ class Plugin:
         ids: of feedback, also of held feedback, and of predictions. A repetition changes nothing.
         """
 
+    def forget_words(self, connection: "Connection", model: str, ids: "Sequence[str]") -> None:
+        """Blank the words that the tables keep of predictions, in the transaction in which a user deletes their conversation.
+
+        ids: of predictions. What was learned stays.
+        """
+
     def forget_in_files(
         self, workspace: "Workspace", user: "NameSearch", parts: "ContributedParts"
     ) -> "Mapping[str, object]":

@@ -15,11 +15,12 @@ class ModelCard(Wire):
     created: int = Field(description="When the live version was created, in s since 1970; 0: there is none yet.")
     owned_by: str
     kind: str
-    task: Literal["classification", "regression", "ranking"] = Field(
-        description="What it predicts: a class, a number, or a reply of its repertoire."
+    task: Literal["classification", "regression", "ranking", "routing"] = Field(
+        description="What it predicts: a class, a number, a reply of its repertoire, or a route."
     )
     input: Literal["text", "vector", "table"] = Field(description="What an instance is.")
     size: int = Field(description="The length of a vector; 0: any length, or no vector.")
+    fallback: str = Field(description="The router that answers where this model knows no reply; empty: none.")
     share_sums: bool = Field(
         description="Whether its export `learner`, and of a model of tables every export, needs the scope predict only. "
         "Otherwise these need the scope curate."

@@ -90,7 +90,12 @@ class ModelSettings(FrozenModel):
     routes: tuple[JSONObject, ...] = Field(
         (),
         max_length=256,
-        description="Tables of a router's routes: language models behind OpenAI-compatible endpoints. See docs/router.md.",
+        description="Tables of a router's routes: language models behind OpenAI-compatible endpoints.",
+    )
+    fallback: str = Field(
+        "",
+        max_length=64,
+        description="Of a ranker: the name of a router whose language models answer the questions to which no reply is known.",
     )
     placement: Placement = Field(
         Placement(), description="Tables {learn_on, serve_on}: the devices on which the model learns and answers."

@@ -97,6 +97,13 @@ def load_feedback(connection: Connection, model: str, ids: Sequence[str]) -> dic
     return {row["id"]: FeedbackRow(**row) for row in found.mappings()}
 
 
+def load_feedback_about(connection: Connection, model: str, predictions: Sequence[str]) -> list[FeedbackRow]:
+    """Return the feedback about predictions that is not retracted, the oldest first."""
+    about = (FEEDBACK.c.model == model, FEEDBACK.c.prediction_id.in_(predictions))
+    query = select(FEEDBACK).where(*about, FEEDBACK.c.retracted_offset.is_(None)).order_by(FEEDBACK.c.offset)
+    return [FeedbackRow(**row) for row in connection.execute(query).mappings()]
+
+
 def load_feedback_between(connection: Connection, model: str, span: tuple[int, int]) -> dict[str, FeedbackRow]:
     """Return id -> the newest feedback whose event or retraction is in (after, until], at most MAX_OUTCOMES."""
     after, until = span

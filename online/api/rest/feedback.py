@@ -9,6 +9,7 @@ from online.api.auth.scopes import CallerDep, check_all_models
 from online.api.bodies import read_body_as, read_bytes
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import json_response, live_headers
+from online.api.rest.forwarding import find_owner
 from online.api.routes import Router
 from online.schemas.feedback import (
     ErasureAnswer,
@@ -22,6 +23,7 @@ from online.schemas.feedback import (
 from online.schemas.fields import Id, Name
 from online.schemas.json_values import JSONObject
 from online.serving.feedback.sums.submission import submit_sums
+from online.serving.model_runtime import ModelRuntime
 
 SUMS_BODY: JSONObject = {
     "requestBody": {
@@ -43,9 +45,14 @@ router = Router()
     widget=True,
 )
 async def give_feedback(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
-    """Give feedback. It is durable before it is acknowledged; a version with `learned_until` >= its offset has learned it."""
+    """Give feedback. It is durable before it is acknowledged; a version with `learned_until` >= its offset has learned it.
+
+    Feedback on an answer of the model's fallback is the fallback's.
+    """
     parsed = await read_body_as(request, FeedbackRequest, runtime.settings)
-    receipts = await model.feedback.submit(parsed.feedback, caller)
+    model, receipts = await find_owner(
+        model, runtime.models, lambda each: each.feedback.submit(parsed.feedback, caller)
+    )
     await record_corrections(runtime, caller, model.spec.name, parsed.feedback, receipts)
     return json_response({"receipts": [receipt.model_dump() for receipt in receipts]}, 202, live_headers(model))
 
@@ -71,17 +78,23 @@ async def merge_sums(
 
 
 @router.get("/v1/models/{model}/feedback/{id}", "feedback", widget=True, response_model=FeedbackOutcome)
-async def get_feedback(model: ModelDep, caller: CallerDep, id: str) -> Response:
+async def get_feedback(model: ModelDep, runtime: RuntimeDep, caller: CallerDep, id: str) -> Response:
     """What became of one feedback: accepted, learned by which version, refused and why, quarantined, or retracted."""
-    await model.outcomes.flush()
-    outcome = await model.feedback.load_outcome(id, caller)
+
+    async def load(model: ModelRuntime) -> FeedbackOutcome:
+        await model.outcomes.flush()
+        return await model.feedback.load_outcome(id, caller)
+
+    model, outcome = await find_owner(model, runtime.models, load)
     return json_response(outcome.model_dump(exclude_none=True), headers=live_headers(model))
 
 
 @router.delete("/v1/models/{model}/feedback/{id}", "feedback", widget=True, status_code=202, response_model=Receipt)
-async def retract_feedback(request: Request, model: ModelDep, caller: CallerDep, id: str) -> Response:
+async def retract_feedback(
+    request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep, id: str
+) -> Response:
     """Retract one feedback. It is un-learned exactly."""
-    receipt = await model.feedback.retract(id, caller)
+    model, receipt = await find_owner(model, runtime.models, lambda each: each.feedback.retract(id, caller))
     await record_action(request, "retract", model.spec.name, name_offset(receipt.offset))
     return json_response(receipt.model_dump(), 202, live_headers(model))
 

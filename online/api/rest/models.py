@@ -45,6 +45,7 @@ def _model_card(model: ModelRuntime) -> dict[str, object]:
         "kind": spec.kind,
         "task": spec_of(spec.kind).task,
         **input_options(spec.kind, spec.options),
+        "fallback": spec.fallback,
         "share_sums": spec.share_sums,
     }
 

@@ -35,29 +35,31 @@ WORD = re.compile(r"\S+\s*")  # a reply begins with no space
 
 async def complete_chat(request: Request, chat: ReceivedChat, caller: Caller) -> CompletedChat:
     """Return what the model answers that a chat names, by its routes or from its repertoire. Raises an OnlineError."""
-    started = time.perf_counter()
     check_scope(caller, "predict", chat.parsed.model)
     model = find_chatting(request.app.state.runtime, chat.parsed.model)
     for completer in model.parts.list(ChatCompleter):
         return await completer.complete(request, chat, caller)
-    completion = await create_completion(request, model, chat, caller)
-    model.predictor.seconds.observe(time.perf_counter() - started)
-    if chat.parsed.stream:
-        return KnownChat(completion.id, completion.headers, completion.chunks())
-    return WholeChat(completion.whole(), completion.headers)
+    return (await create_completion(request, model, chat, caller)).as_chat(chat.parsed.stream)
 
 
 async def create_completion(request: Request, model: ModelRuntime, chat: ReceivedChat, caller: Caller) -> "Completion":
-    """Answer the last question of a chat, or a task of the page."""
+    """Answer the last question of a chat, or a task of the page, from the repertoire."""
+    started = time.perf_counter()
     question = read_question(chat.parsed.messages)
     if chat.task is not None:
-        return answer_task(model, chat, question[: request.app.state.runtime.settings.max_text_chars])
-    return await answer_question(request, model, chat, question, caller)
+        completion = answer_task(model, chat, question[: request.app.state.runtime.settings.max_text_chars])
+    else:
+        completion = await answer_question(request, model, chat, question, caller)
+    model.predictor.seconds.observe(time.perf_counter() - started)
+    return completion
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One completion. feedback_url: None for a task, for an answer that is not recorded, and where answers carry no URLs."""
+    """One completion. feedback_url: None for a task, for an answer that is not recorded, and where answers carry no URLs.
+
+    abstained: whether no reply is known. is_recorded: whether feedback may refer to it.
+    """
 
     id: str
     model: str
@@ -67,6 +69,12 @@ class Completion:
     created: int
     headers: dict[str, str]
     feedback_url: str | None = None
+    abstained: bool = False
+    is_recorded: bool = False
+
+    def as_chat(self, is_streamed: bool | None) -> CompletedChat:
+        """Return the completion, whole or as chunks."""
+        return KnownChat(self.id, self.headers, self.chunks()) if is_streamed else WholeChat(self.whole(), self.headers)
 
     def whole(self) -> JSONObject:
         """Return the completion as one JSON object."""
@@ -112,14 +120,15 @@ async def answer_question(
     prediction = PredictRequest(instances=[instance], user=caller.acts_for(chat.user))
     predicted = await model.predictor.predict(prediction, caller, chat.id_prefix)
     version, text, headers = predicted.served.version, reply_text(predicted.answers[0]), answer_headers(predicted)
+    abstained, at = predicted.answers[0].abstained, int(time.time())
     if predicted.lacks_room:
         id = f"{chat.id_prefix}unrecorded-{model.new_id()}"
-        return Completion(id, model.spec.name, version, question, text, int(time.time()), headers)
+        return Completion(id, model.spec.name, version, question, text, at, headers, abstained=abstained)
     id = predicted.ids[0]
     url = await note_message(request, model, id, message_id)
     if url is not None:
         headers["X-Feedback-Url"] = url
-    return Completion(id, model.spec.name, version, question, text, int(time.time()), headers, url)
+    return Completion(id, model.spec.name, version, question, text, at, headers, url, abstained, is_recorded=True)
 
 
 async def note_message(request: Request, model: ModelRuntime, id: str, message_id: str | None) -> str | None:

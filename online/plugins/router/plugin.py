@@ -1,17 +1,21 @@
 """A router: it sends each question to one of several language models, and learns from every thumb which one."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from online.plugin import Plugin
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from online.api.routes import Router
     from online.models.kinds import KindSpec
     from online.plugins.router.metrics import RouteMetrics
     from online.serving.model_runtime import ModelRuntime
     from online.serving.parts import ModelPart
     from online.serving.runtime import Runtime
+    from online.store.database.tables import TableGroup
+    from online.store.erasure.log import ErasedNames
 
 
 class RouterPlugin(Plugin):
@@ -26,11 +30,33 @@ class RouterPlugin(Plugin):
 
         return RouteMetrics
 
+    def tables(self) -> "Iterable[TableGroup]":
+        """Return this plugin's table, with its migrations."""
+        from online.plugins.router.answer_texts import ANSWER_TABLES
+
+        return (ANSWER_TABLES,)
+
+    def forget_user(self, connection: "Connection", erased: "ErasedNames") -> Mapping[str, int]:
+        """Return nothing: the texts have gone with the predictions, in `forget_records`."""
+        return {}
+
+    def forget_records(self, connection: "Connection", model: str, ids: "Sequence[str]") -> None:
+        """Delete what was answered to these predictions."""
+        from online.plugins.router.answer_texts import delete_answer_texts
+
+        delete_answer_texts(connection, ids)
+
+    def forget_words(self, connection: "Connection", model: str, ids: "Sequence[str]") -> None:
+        """Blank what was answered to these questions, and the questions as the router was asked them."""
+        from online.plugins.router.answer_texts import blank_answers
+
+        blank_answers(connection, ids)
+
     def routers(self) -> "Iterable[Router]":
         """Return this plugin's routes of the API."""
-        from online.plugins.router.views import router
+        from online.plugins.router.api import ROUTERS
 
-        return (router,)
+        return ROUTERS
 
     def kinds(self) -> "Iterable[KindSpec]":
         """Return this plugin's kinds of models."""
@@ -51,9 +77,13 @@ class RouterPlugin(Plugin):
         )
 
     def model_part(self, model: "ModelRuntime", runtime: "Runtime") -> "ModelPart | None":
-        """Return the routes of a model that has any."""
+        """Return the routes of a model that has any, or what a model without a reply falls back to."""
         from online.models import spec_of
 
+        if model.spec.fallback:
+            from online.plugins.router.fallback import FallbackChat
+
+            return FallbackChat(model, runtime.models)
         if not spec_of(model.spec.kind).has_routes:
             return None
         from online.plugins.router.metrics import RouteMetrics

@@ -1,6 +1,6 @@
 """Choice of a route for a request: by the model, among those that can answer it now."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from online.api.responses import answer_headers
 from online.plugins.router.chat_requests import RoutedRequest
@@ -31,13 +31,19 @@ class RouteChoice:
         caller: Caller,
         clients: Mapping[str, RouteClient],
         failures: Mapping[str, str],
+        without: Sequence[str] = (),
     ) -> ChosenRoute:
-        """Return the route that answers next. failures: of this request so far, by route. Raises NoRouteAnswers."""
+        """Return the route that answers next. failures: of this request so far, by route. without: routes that are not asked.
+
+        Raises NoRouteAnswers.
+        """
         chat, facts = asked.chat, asked.facts
-        excluded = [name for name, each in clients.items() if name in failures or not is_available(each, facts)]
+        out = {*failures, *without}
+        excluded = [name for name, each in clients.items() if name in out or not is_available(each, facts)]
         left = [each for name, each in clients.items() if name not in excluded]
         if not left:
-            reason = "no route has answered" if failures else "no route can take this request now"
+            others = " other" if without else ""
+            reason = f"no{others} route has answered" if failures else f"no{others} route can take this request now"
             raise NoRouteAnswers(reason, failures)
         if chat.task is not None:  # of the page, such as a title: no user asks for it
             client = find_cheapest(left)

@@ -9,6 +9,7 @@ counted and logged, and nothing is learned about the quality of its answers. Whe
 """
 
 import asyncio
+from collections.abc import Sequence
 
 import httpx
 from fastapi import Request
@@ -63,15 +64,17 @@ class RoutedChat(ChatCompleter):
 
     # answering
 
-    async def complete(self, request: Request, chat: ReceivedChat, caller: Caller) -> CompletedChat:
+    async def complete(
+        self, request: Request, chat: ReceivedChat, caller: Caller, without: Sequence[str] = ()
+    ) -> CompletedChat:
         """Return the completion by the best route that answers.
 
-        Raises NoRouteAnswers, RefusedChat, and what predicting raises.
+        without: routes that are not asked. Raises NoRouteAnswers, RefusedChat, and what predicting raises.
         """
         asked = read_request(chat, self.model.predictor.settings.max_text_chars)
         failures: dict[str, str] = {}
         while True:
-            chosen = await self.choice.choose(asked, caller, self.clients, failures)
+            chosen = await self.choice.choose(asked, caller, self.clients, failures, without)
             try:
                 if chat.parsed.stream:
                     stream = await chosen.client.open_stream(asked.body)

@@ -1,5 +1,6 @@
 """Views of a router: its routes and its budget, and why a question went where it went."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from fastapi import Response
@@ -13,8 +14,12 @@ from online.errors import BadInput, NotFound
 from online.models.wrappers import find_answering
 from online.plugins.router.model import RouterModel
 from online.plugins.router.routed_chat import RoutedChat
+from online.plugins.router.upstream import RouteClient
 from online.schemas.fields import Wire
+from online.schemas.json_values import JSONObject
 from online.serving.model_runtime import ModelRuntime
+
+NOTHING = {"ratings": 0.0, "outcomes": 0, "dollars": 0.0, "fell": 0.0}  # is known about a route
 
 router = Router()
 
@@ -24,8 +29,8 @@ class RouteState(Wire):
 
     name: str
     model: str = Field(description="That the endpoint is asked for.")
-    state: Literal["closed", "open", "half-open"] = Field(
-        description="Of its circuit breaker: open, it gets no requests."
+    state: Literal["closed", "open", "half-open", "elsewhere"] = Field(
+        description="Of its circuit breaker: open, it gets no requests. elsewhere: others ask it, and record its answers."
     )
     running: int = Field(description="Requests of this worker that are being answered.")
     price_in: float
@@ -73,20 +78,22 @@ async def list_routes(model: ModelDep) -> Response:
     """List the routes of a router, with what they have cost, and its budget."""
     answering, chat = find_router(model), model.parts.find(RoutedChat)
     known = answering.summarise()
-    routes = [
-        {
-            "name": name,
-            "model": client.route.model,
-            "state": client.breaker.state,
-            "running": client.running,
-            "price_in": client.route.price_in,
-            "price_out": client.route.price_out,
-            **known.routes.get(name, {"ratings": 0.0, "outcomes": 0, "dollars": 0.0, "fell": 0.0}),
-        }
-        for name, client in chat.clients.items()
-    ]
+    names = [*chat.clients, *sorted({*known.routes} - {*chat.clients})]
+    routes = [describe_route(name, chat.clients.get(name), known.routes.get(name, NOTHING)) for name in names]
     budget = {"max_cost_per_1k": known.budget or None, "cost_per_1k": known.cost_per_1k, "price": known.price}
     return json_response({"routes": routes, **budget}, headers=live_headers(model))
+
+
+def describe_route(name: str, client: RouteClient | None, figures: Mapping[str, float]) -> JSONObject:
+    """Return a route as the API shows it. client: None where others ask it."""
+    asked = {
+        "model": client.route.model if client else "",
+        "state": client.breaker.state if client else "elsewhere",
+        "running": client.running if client else 0,
+        "price_in": client.route.price_in if client else 0.0,
+        "price_out": client.route.price_out if client else 0.0,
+    }
+    return {"name": name, **asked, **figures}
 
 
 @router.get("/v1/models/{model}/predictions/{id}/route", "predict", response_model=RouteReasons)

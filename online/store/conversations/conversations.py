@@ -28,6 +28,7 @@ from sqlalchemy import (
 from sqlmodel import Field, SQLModel
 
 from online.errors import BadInput, NotFound
+from online.installed import collect
 from online.schemas.conversations import SharedConversation, SharedTurn
 from online.store.callers.held_feedback import delete_held_about
 from online.store.conversations.turns import (
@@ -255,6 +256,7 @@ def delete_conversation(connection: Connection, model: str, user: str, id: str) 
         connection.scalars(select(TURNS.c.prediction_id).where(TURNS.c.model == model, TURNS.c.conversation == id))
     )
     delete_held_about(connection, model, user, asked)
+    collect("forget_words", connection, model, sorted(asked))
     in_conversation = (TURNS.c.model == model) & (TURNS.c.conversation == id)
     predictions = select(TURNS.c.prediction_id).where(in_conversation).scalar_subquery()
     connection.execute(update(PREDICTIONS).where(PREDICTIONS.c.id.in_(predictions)).values(input=NO_TEXT, user=None))

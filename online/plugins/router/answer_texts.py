@@ -1,0 +1,59 @@
+"""Texts that language models have answered: of conversations of the page, and of those that are recorded for a caller.
+
+Other texts pass through and are not kept. They go with their predictions: when these expire, and when their user is erased.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sqlalchemy import Connection, delete, insert, select, update
+from sqlmodel import Field, SQLModel
+
+from online.store.database.tables import TableGroup, table_of
+from online.store.database.values import ERASED, NO_TEXT
+from online.store.feedback import FEEDBACK
+from online.store.predictions import PREDICTIONS
+
+
+class AnswerTextRow(SQLModel, table=True):
+    """The text of one answer. prediction_id: of the router. question_id: the prediction of the model in front; "" for none."""
+
+    __tablename__ = "generated_answer"
+
+    prediction_id: str = Field(primary_key=True)
+    model: str
+    question_id: str = Field(index=True)
+    route: str
+    text: str
+    created_at: str  # ISO 8601, UTC
+
+
+ANSWER_TEXTS = table_of(AnswerTextRow)
+ANSWER_TABLES = TableGroup("router", (ANSWER_TEXTS,), ("1",), Path(__file__).parent / "migrations")
+
+
+def add_answer_text(connection: Connection, row: AnswerTextRow) -> None:
+    """Store the text of an answer."""
+    connection.execute(insert(ANSWER_TEXTS).values(**row.model_dump()))
+
+
+def load_answer_texts(connection: Connection, questions: Sequence[str]) -> list[AnswerTextRow]:
+    """Return the answers to questions of a model in front, in order of time."""
+    query = select(ANSWER_TEXTS).where(ANSWER_TEXTS.c.question_id.in_(questions))
+    rows = connection.execute(query.order_by(ANSWER_TEXTS.c.created_at, ANSWER_TEXTS.c.prediction_id)).mappings()
+    return [AnswerTextRow(**row) for row in rows]
+
+
+def delete_answer_texts(connection: Connection, ids: Sequence[str]) -> None:
+    """Delete the texts of predictions of the router, and of questions that were asked in front of it."""
+    gone = ANSWER_TEXTS.c.prediction_id.in_(ids) | ANSWER_TEXTS.c.question_id.in_(ids)
+    connection.execute(delete(ANSWER_TEXTS).where(gone))
+
+
+def blank_answers(connection: Connection, questions: Sequence[str]) -> None:
+    """Delete the answers to questions of a model in front, and the words of the router's own predictions. What was learned stays."""
+    texts = ANSWER_TEXTS.c.question_id.in_(questions)
+    ids = connection.scalars(select(ANSWER_TEXTS.c.prediction_id).where(texts)).all()
+    connection.execute(update(PREDICTIONS).where(PREDICTIONS.c.id.in_(ids)).values(input=NO_TEXT, user=None))
+    connection.execute(update(FEEDBACK).where(FEEDBACK.c.prediction_id.in_(ids)).values(content=ERASED))
+    connection.execute(delete(ANSWER_TEXTS).where(texts))

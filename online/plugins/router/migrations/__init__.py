@@ -1,0 +1,1 @@
+"""The migrations of the texts that language models have answered."""

@@ -1,0 +1,20 @@
+"""Texts that language models have answered.
+
+Revision ID: 1
+"""
+
+from alembic import op
+
+from online.store.migrations.definitions import TEXT, columns, keys
+
+revision = "1"
+down_revision = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "generated_answer",
+        *keys(TEXT, "prediction_id"),
+        *columns(TEXT, "model", "question_id", "route", "text", "created_at"),
+    )
+    op.create_index("ix_generated_answer_question_id", "generated_answer", ["question_id"])

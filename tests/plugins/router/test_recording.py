@@ -1,0 +1,96 @@
+"""Answers that a language model has given elsewhere: recorded, rated, and learned from."""
+
+import sqlite3
+from contextlib import closing
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.conftest import Start
+from tests.plugins.router.test_routed_chat import describe, rate, wait_learned
+from tests.support import Service, erase
+
+OWN = '[[models]]\nname = "router"\nkind = "router"\noptions = { text_features = "hashed", explore = 0.0, explore_new = 0.0 }\n'
+DECLARED = OWN + '[[models.routes]]\nname = "small"\nurl = "http://127.0.0.1:9/v1"\nmodel = "m"\n'
+
+
+@pytest.fixture
+def service(start: Start) -> Service:
+    return start(OWN)
+
+
+def record(service: Service, **fields: Any) -> httpx.Response:
+    body = {"question": "Why is the sky blue?", "answer": "Because of Rayleigh.", "source": "small", **fields}
+    return service.http.post("/v1/models/router:record", json=body)
+
+
+def choose(service: Service, text: str) -> dict[str, Any]:
+    answer = service.http.post("/v1/models/router:predict", json={"instances": [text]}).raise_for_status().json()
+    prediction: dict[str, Any] = answer["predictions"][0]
+    return prediction
+
+
+def test_thumbs_on_answers_of_own_models_teach_which_one_answers_better(service: Service) -> None:
+    offset = 0
+    for source, reward in [("small", 0.0), ("large", 1.0)] * 4:
+        recorded = record(service, source=source, propensity=0.5)
+        assert recorded.status_code == 201, recorded.text
+        offset = rate(service, {"id": recorded.json()["prediction_id"]}, reward)
+    wait_learned(service, offset)
+    assert choose(service, "Why is the sky blue?")["route"] == "large"
+
+
+def test_the_propensity_is_kept_for_the_evaluation_of_policies(service: Service) -> None:
+    id = record(service, propensity=0.25).json()["prediction_id"]
+    rate(service, {"id": id}, 1.0)
+    with closing(sqlite3.connect(service.state / "online.db")) as store:
+        query = "SELECT propensity, choice FROM prediction WHERE id = ?"
+        assert store.execute(query, [id]).fetchone() == (0.25, "small")
+
+
+def test_what_the_answer_has_cost_is_learned(service: Service) -> None:
+    before = describe(service)["head"]
+    record(service, cost=0.002, seconds=1.5).raise_for_status()
+    wait_learned(service, before + 1)
+    (route,) = service.http.get("/v1/models/router/routes").raise_for_status().json()["routes"]
+    assert (route["name"], route["state"]) == ("small", "elsewhere")
+    assert route["dollars"] == pytest.approx(0.002) and route["outcomes"] == 1
+
+
+def test_the_text_of_an_answer_goes_with_its_user(service: Service) -> None:
+    record(service, user="ada").raise_for_status()
+    query = "SELECT count(*) FROM generated_answer"
+    with closing(sqlite3.connect(service.state / "online.db")) as store:
+        assert store.execute(query).fetchone()[0] == 1
+        erase(service.client("router"), "ada")
+        assert store.execute(query).fetchone()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"question": ""}, "question"),
+        ({"source": ""}, "source"),
+        ({"propensity": 0}, "propensity"),
+        ({"propensity": 1.5}, "propensity"),
+        ({"cost": -1}, "cost"),
+        ({"unknown": 1}, "unknown"),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused_by_its_name(service: Service, fields: dict[str, Any], reason: str) -> None:
+    refused = record(service, **fields)
+    assert refused.status_code == 400 and reason in refused.json()["error"]
+
+
+def test_a_source_that_is_no_route_is_refused(start: Start) -> None:
+    service = start(DECLARED)
+    assert record(service).status_code == 201
+    refused = record(service, source="other")
+    assert refused.status_code == 400 and "its routes are small" in refused.json()["error"]
+
+
+def test_only_a_router_records_answers(start: Start) -> None:
+    service = start('[[models]]\nname = "router"\nkind = "ranker"\n')
+    refused = record(service)
+    assert refused.status_code == 400 and "has no routes" in refused.json()["error"]
