@@ -3,6 +3,7 @@
     python -m benchmarks.routing --part graded       budgets, on ParetoBandit's questions and by its protocol
     python -m benchmarks.routing --part drift        a model that grows worse, a price that falls: three phases of 608 questions
     python -m benchmarks.routing --part adoption     a model that is added while it serves
+    python -m benchmarks.routing --part preview      another budget, estimated from the log of one and run
     python -m benchmarks.routing --part weak-strong  which questions need the strong model, on MMLU
 
 Every policy sees the answer of the route that it chose and no other, learns while it is scored, and is held to the same budget by
@@ -22,6 +23,7 @@ import numpy as np
 from benchmarks.report import command, create_parser, print_json, progress, run_on_one_thread, table, verdict
 from benchmarks.routing.contenders import Contender, Create, OurRouter, list_controls
 from benchmarks.routing.peer import Peer, load_peer
+from benchmarks.routing.preview import Previewed, preview
 from benchmarks.routing.questions import ROUTES, Questions, load_graded, load_weak_and_strong
 from benchmarks.routing.trials import Raters, Steps, mix_fixed, run_questions, run_trial
 
@@ -345,10 +347,57 @@ def compare_weak_and_strong(flags: Namespace) -> dict[str, object]:
     return {"weak_and_strong": found}
 
 
+def run_preview(job: tuple[str, float, int]) -> list[Previewed]:
+    """Preview the budgets of the drift protocol from a run at another one."""
+    _, budget, seed = job
+    return preview(*graded(), seed, budget, DRIFT_BUDGETS)
+
+
+def compare_preview(flags: Namespace) -> dict[str, object]:
+    """Print what budgets would have earned by the log of a run at another budget, beside runs at these budgets."""
+    names = [(OURS, budget, seed) for budget in DRIFT_BUDGETS for seed in range(flags.seeds)]
+    online = dict(zip(names, run_all(names, run_graded, "online runs"), strict=True))
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        estimates = [*pool.map(run_preview, names)]
+    rows, found = list[Row](), list[dict[str, object]]()
+    for logged in DRIFT_BUDGETS:
+        for place, wanted in enumerate(DRIFT_BUDGETS):
+            own = [each[place] for name, each in zip(names, estimates, strict=True) if name[1] == logged]
+            runs = [online[OURS, wanted, seed] for seed in range(flags.seeds)]
+            reward, cost = (float(np.mean([getattr(each, name) for each in runs])) for name in ("reward", "cost"))
+            inside = sum(each.reward[1] <= reward <= each.reward[2] for each in own)
+            within = sum(each.cost[1] <= cost <= each.cost[2] for each in own)
+            guessed, width = (
+                np.mean([each.reward[0] for each in own]),
+                np.mean([np.ptp(each.reward) / 2 for each in own]),
+            )
+            spent = float(np.mean([each.cost[0] for each in own]))
+            rows.append(
+                [
+                    f"${logged:.2e}",
+                    f"${wanted:.2e}",
+                    f"{guessed:.4f} +-{width:.4f}",
+                    f"{reward:.4f}",
+                    f"{inside} of {len(own)}",
+                    f"{spent:.2e}",
+                    f"{cost:.2e}",
+                    f"{within} of {len(own)}",
+                ]
+            )
+            found.append({"logged": logged, "budget": wanted, "inside": inside, "runs": len(own)})
+    heads = ["log at", "budget", "previewed reward", "online", "within its interval", "cost", "online", "within"]
+    table(f"previews of a budget, {flags.seeds} seeds", heads, rows)
+    changed = [each for each in found if each["logged"] != each["budget"]]
+    inside, runs_made = (sum(int(str(each[name])) for each in changed) for name in ("inside", "runs"))
+    print(f"another budget's reward lies within its interval of 95 %: {inside} of {runs_made}")
+    return {"preview": found}
+
+
 PARTS = {
     "graded": compare_graded,
     "drift": compare_drift,
     "adoption": compare_adoption,
+    "preview": compare_preview,
     "weak-strong": compare_weak_and_strong,
 }
 

@@ -7,20 +7,25 @@ each answer.
 
 from collections.abc import AsyncIterator
 
-import orjson
 from fastapi import Request, Response
 
 from online.api.auth.scopes import CallerDep
 from online.api.bodies import parse_as, read_json
 from online.api.dependencies import RuntimeDep
-from online.api.responses import Responses, json_response
+from online.api.responses import Responses
 from online.api.routes import Router
 from online.plugins.openai.answers import complete_chat
 from online.plugins.openai.chat_requests import receive_chat
-from online.plugins.openai.completions import ChatEvents, CutChat, StreamedChat, WholeChat
+from online.plugins.openai.completions import (
+    ChatEvents,
+    CutChat,
+    StreamedChat,
+    WholeChat,
+    dump_answer,
+    encode_event,
+)
 from online.plugins.openai.paths import COMPLETIONS
 from online.plugins.openai.schemas import ChatAnswer, ChatError, ChatRequest
-from online.schemas.json_values import JSONObject
 
 ERROR_RESPONSES: Responses = {
     400: {"model": ChatError, "description": "The request is invalid; nothing was changed."},
@@ -41,7 +46,7 @@ async def complete(request: Request, runtime: RuntimeDep, caller: CallerDep) -> 
     parsed = parse_as(body, ChatRequest)
     completed = await complete_chat(request, receive_chat(request, parsed, body), caller)
     if isinstance(completed, WholeChat):
-        return json_response(completed.content, headers=completed.headers)
+        return Response(dump_answer(completed.content), headers=completed.headers, media_type="application/json")
     with_usage = bool(parsed.stream_options and parsed.stream_options.include_usage)
     return ChatEvents(completed, encode_events(completed, with_usage))
 
@@ -58,8 +63,3 @@ async def encode_events(chat: StreamedChat, with_usage: bool) -> AsyncIterator[b
     except CutChat as cut:
         error = {"message": str(cut), "type": "upstream_error", "param": None, "code": cut.code}
         yield encode_event({"error": error})
-
-
-def encode_event(content: JSONObject) -> bytes:
-    """Return a server-sent event."""
-    return b"data: " + orjson.dumps(content) + b"\n\n"

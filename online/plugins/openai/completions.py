@@ -6,8 +6,10 @@ Inside, every chat is one of OpenAI's chat completions, because that is what lan
 formats are translated to it and back.
 """
 
+import json
 from collections.abc import AsyncIterator, Iterator
 
+import orjson
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -35,6 +37,19 @@ class CutChat(OnlineError):
     def __init__(self, message: str, code: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+def dump_answer(content: JSONObject) -> bytes:
+    """Return the JSON of an answer. Some endpoints cut a text within a surrogate pair, and orjson refuses a half."""
+    try:
+        return orjson.dumps(content)
+    except TypeError:
+        return json.dumps(content).encode()
+
+
+def encode_event(content: JSONObject, name: str = "") -> bytes:
+    """Return a server-sent event."""
+    return b"%sdata: %s\n\n" % (f"event: {name}\n".encode() if name else b"", dump_answer(content))
 
 
 class WholeChat:

@@ -1,8 +1,8 @@
 """OpenAI's paths: which are served here, and what the others are answered with: 404, in OpenAI's shape, with those that are.
 
-/v1/chat/completions, /v1/models              served
-/v1/embeddings, /v1/responses, /v1/files/x    unserved
-/v1/replays, /v1/anything                     no paths of OpenAI
+/v1/chat/completions, /v1/responses, /v1/models    served
+/v1/embeddings, /v1/responses/x, /v1/files/x       unserved
+/v1/replays, /v1/anything                          no paths of OpenAI
 """
 
 from fastapi import Request
@@ -11,14 +11,14 @@ from online.errors import NotFound, NotServed
 from online.plugins.openai.completions import RefusedChat
 from online.schemas.json_values import JSONObject
 
-COMPLETIONS = "/v1/chat/completions"
-SERVED = f"POST {COMPLETIONS}, GET /v1/models and GET /v1/models/{{model}}"
+COMPLETIONS, RESPONSES = "/v1/chat/completions", "/v1/responses"
+SERVED = f"POST {COMPLETIONS}, POST {RESPONSES}, GET /v1/models and GET /v1/models/{{model}}"
 FIRST_PARTS = frozenset(  # of OpenAI's paths under /v1, without `models`: these routes are shared (shared_routes.py)
     name
     for line in (
         "agents assistants audio batches chat chatkit completions containers content_provenance_checks",
         "conversations decisions edits embeddings engines evals files fine-tunes fine_tuning images live",
-        "messages moderations organization projects realtime responses safety skills threads uploads vaults",
+        "moderations organization projects realtime responses safety skills threads uploads vaults",
         "vector_stores videos webhook_endpoints webhook_event_types",
     )
     for name in line.split()

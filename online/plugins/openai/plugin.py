@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, which chat pages and SDKs send."""
+"""OpenAI's chat completions and responses, which chat pages, agents and SDKs send."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OpenaiPlugin(Plugin):
-    """The hooks of OpenAI's chat completions."""
+    """The hooks of OpenAI's chat completions and responses."""
 
     name = "openai"
 
@@ -37,9 +37,9 @@ class OpenaiPlugin(Plugin):
 
     def routers(self) -> "Iterable[Router]":
         """Return this plugin's routes."""
-        from online.plugins.openai.chat_completions import router
+        from online.plugins.openai import chat_completions, responses
 
-        return (router,)
+        return chat_completions.router, responses.router
 
     def unmatched_error(self, request: "Request") -> "Exception | None":
         from online.plugins.openai.paths import is_meant_for_openai, unserved

@@ -4,12 +4,11 @@ Other texts pass through and are not kept. They go with their predictions: when 
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from sqlalchemy import Connection, delete, insert, select, update
 from sqlmodel import Field, SQLModel
 
-from online.store.database.tables import TableGroup, table_of
+from online.store.database.tables import table_of
 from online.store.database.values import ERASED, NO_TEXT
 from online.store.feedback import FEEDBACK
 from online.store.predictions import PREDICTIONS
@@ -29,7 +28,6 @@ class AnswerTextRow(SQLModel, table=True):
 
 
 ANSWER_TEXTS = table_of(AnswerTextRow)
-ANSWER_TABLES = TableGroup("router", (ANSWER_TEXTS,), ("1",), Path(__file__).parent / "migrations")
 
 
 def add_answer_text(connection: Connection, row: AnswerTextRow) -> None:

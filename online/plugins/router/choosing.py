@@ -15,7 +15,8 @@ Shapes: K routes, T = 2 logarithms (nano-dollars, milliseconds).
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +81,15 @@ class Preferences:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedAnswers:
+    """The expectations of the answers of K routes to B inputs. cost_BK: US dollars."""
+
+    reward_BK: Floats
+    cost_BK: Floats
+    seconds_BK: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class WeighedRoutes:
     """The routes that may answer one input. places [K]: in the list of all. The best has the largest utility."""
 
@@ -134,6 +144,10 @@ class RouteChooser:
             for k in weighed.order
         ]
 
+    def with_budget(self, budget: float, price: float) -> Self:
+        """Return the chooser under another budget. budget: US dollars per request; 0 for none. price: on a cost of one budget."""
+        return replace(self, settings={**self.settings, BUDGET: 1_000 * budget}, pace=Pace(price, 0, 0.0))
+
     def _answer(self, weighed: WeighedRoutes, key: int | None) -> Answer:
         if not len(weighed.places):
             return Answer(None, (), abstained=True)
@@ -148,21 +162,35 @@ class RouteChooser:
         place = min(int(np.searchsorted(np.cumsum(chances), drawn, side="right")), len(names) - 1)
         return Answer(names[place], candidates, float(chances[place]), float(chances[place]))
 
-    def _weigh_all(self, inputs: Sequence[RoutedInput]) -> list[WeighedRoutes]:
+    def expect(self, inputs: Sequence[RoutedInput]) -> ExpectedAnswers:
+        """Return what the answers of all routes to inputs are worth, cost and take."""
         z_BD = stack(inputs)
         rewards_BK = np.clip(self.weights.predict_rewards(z_BD), 0.0, 1.0)
         logs_BKT = self.weights.predict_logs(z_BD) + SMEARING * self.weights.spread_KT**2
         means_BKT = np.exp2(np.minimum(logs_BKT, LARGEST_LOG))
-        return [self._weigh(*each) for each in zip(inputs, rewards_BK, means_BKT, strict=True)]
-
-    def _weigh(self, input: RoutedInput, reward_K: Floats, mean_KT: Floats) -> WeighedRoutes:
-        excluded = input.excluded
-        places = np.array([k for k, each in enumerate(self.routes) if hash_route(each.name) not in excluded], np.intp)
-        context = (2 ** (input.plain_P[CONTEXT] / PLAIN_SCALE * CONTEXT_SCALE) - 1) / CHARS_PER_TOKEN
         unknown_K = self.weights.finished_K == 0
         units_K = np.where(self.weights.has_units_K > 0, [each.price_level for each in self.routes], 1.0)
-        cost_K, seconds_K = mean_KT[:, 0] * NANO_DOLLAR * units_K, np.where(unknown_K, 0.0, mean_KT[:, 1] * MILLISECOND)
-        cost_K = np.where(unknown_K, [each.guess_cost(context) for each in self.routes], cost_K)
+        guessed = [[each.guess_cost(read_context(input)) for each in self.routes] for input in inputs]
+        guessed_BK = np.array(guessed, np.float64).reshape(len(inputs), len(self.routes))
+        costs_BK = np.where(unknown_K, guessed_BK, means_BKT[..., 0] * NANO_DOLLAR * units_K)
+        return ExpectedAnswers(rewards_BK, costs_BK, np.where(unknown_K, 0.0, means_BKT[..., 1] * MILLISECOND))
+
+    def share(self, inputs: Sequence[RoutedInput]) -> Floats:
+        """Return the probability of each route for each input [B, K]."""
+        shares_BK = np.zeros((len(inputs), len(self.routes)))
+        for share_K, weighed in zip(shares_BK, self._weigh_all(inputs), strict=True):
+            share_K[weighed.places] = weighed.chance_K
+        return shares_BK
+
+    def _weigh_all(self, inputs: Sequence[RoutedInput]) -> list[WeighedRoutes]:
+        expected = self.expect(inputs)
+        each_of = zip(inputs, expected.reward_BK, expected.cost_BK, expected.seconds_BK, strict=True)
+        return [self._weigh(*each) for each in each_of]
+
+    def _weigh(self, input: RoutedInput, reward_K: Floats, cost_K: Floats, seconds_K: Floats) -> WeighedRoutes:
+        excluded = input.excluded
+        places = np.array([k for k, each in enumerate(self.routes) if hash_route(each.name) not in excluded], np.intp)
+        context = read_context(input)
         preference_K = self.preferences.shift(input.group) if input.group else None
         if preference_K is None:
             preference_K = np.zeros(len(reward_K))
@@ -218,3 +246,8 @@ class RouteChooser:
             left -= more
         share_K[int(cost_K.argmin())] += left
         return share_K
+
+
+def read_context(input: RoutedInput) -> float:
+    """Return the length of an input's messages, in tokens."""
+    return float(2 ** (input.plain_P[CONTEXT] / PLAIN_SCALE * CONTEXT_SCALE) - 1) / CHARS_PER_TOKEN

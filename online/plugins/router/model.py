@@ -100,16 +100,16 @@ class RouterModel:
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
         """Choose a route for each input; with a key, drawn by the policy."""
-        return self._present().predict([RoutedInput.parse(each) for each in inputs], keys)
+        return self.present().predict([RoutedInput.parse(each) for each in inputs], keys)
 
     def explain(self, features: bytes) -> list[RouteEstimate]:
         """Return what is expected of every route that may answer an input, the best first."""
-        return self._present().explain(RoutedInput.parse(features))
+        return self.present().explain(RoutedInput.parse(features))
 
     def summarise(self) -> RouterSummary:
         """Return the figures of the routes and of the budget."""
         names, weights, _ = self._solve()
-        chooser = self._present()
+        chooser = self.present()
         routes: dict[str, Mapping[str, float]] = {
             name: {
                 "ratings": float(weights.rated_K[k]),
@@ -122,7 +122,8 @@ class RouterModel:
         pace = chooser.pace
         return RouterSummary(routes, 1_000 * chooser.budget, 1_000 * pace.dollars / max(pace.requests, 1), pace.price)
 
-    def _present(self) -> RouteChooser:
+    def present(self) -> RouteChooser:
+        """Return the chooser of what is learned so far."""
         if self._chooser is None:
             names, weights, means = self._solve()
             settings = self.declarations.settings(self.options)
@@ -234,7 +235,7 @@ class RouterModel:
 
     def facts(self) -> Mapping[str, float]:
         """Return the price of the budget, and what requests cost on average in the blocks that it was computed from."""
-        pace = self._present().pace
+        pace = self.present().pace
         return {"price": pace.price, "cost_per_1k": 1_000 * pace.dollars / max(pace.requests, 1)}
 
     def probes(self) -> list[tuple[bytes, str | None]]:

@@ -31,10 +31,10 @@ class RouterPlugin(Plugin):
         return RouteMetrics
 
     def tables(self) -> "Iterable[TableGroup]":
-        """Return this plugin's table, with its migrations."""
-        from online.plugins.router.answer_texts import ANSWER_TABLES
+        """Return this plugin's tables, with their migrations."""
+        from online.plugins.router.added_routes import ROUTER_TABLES
 
-        return (ANSWER_TABLES,)
+        return (ROUTER_TABLES,)
 
     def forget_user(self, connection: "Connection", erased: "ErasedNames") -> Mapping[str, int]:
         """Return nothing: the texts have gone with the predictions, in `forget_records`."""
@@ -78,18 +78,9 @@ class RouterPlugin(Plugin):
 
     def model_part(self, model: "ModelRuntime", runtime: "Runtime") -> "ModelPart | None":
         """Return the routes of a model that has any, or what a model without a reply falls back to."""
-        from online.models import spec_of
+        from online.plugins.router.parts import build_part
 
-        if model.spec.fallback:
-            from online.plugins.router.fallback import FallbackChat
-
-            return FallbackChat(model, runtime.models)
-        if not spec_of(model.spec.kind).has_routes:
-            return None
-        from online.plugins.router.metrics import RouteMetrics
-        from online.plugins.router.routed_chat import RoutedChat
-
-        return RoutedChat(model, runtime.metrics.parts.find(RouteMetrics))
+        return build_part(model, runtime)
 
 
 PLUGIN = RouterPlugin()

@@ -15,8 +15,9 @@ from online.api.responses import create_feedback_urls, json_response, live_heade
 from online.api.routes import Router
 from online.errors import BadInput
 from online.plugins.router.answer_texts import AnswerTextRow, add_answer_text
+from online.plugins.router.live_router import find_router
 from online.plugins.router.recorded_predictions import record_prediction
-from online.plugins.router.views import find_router
+from online.plugins.router.routed_chat import RoutedChat
 from online.schemas.access.callers import SERVICE
 from online.schemas.feedback import FeedbackItem, RouteOutcome
 from online.schemas.fields import Name, NativeRequest, Text, Wire
@@ -78,6 +79,6 @@ async def record_answer(request: Request, model: ModelDep, runtime: RuntimeDep, 
 def check_source(model: ModelRuntime, source: str) -> None:
     """Raise BadInput for a model that is no router, and for a source that is none of its routes."""
     find_router(model)
-    names = [str(each.get("name")) for each in model.spec.routes]
+    names = [*model.parts.find(RoutedChat).clients]
     if names and source not in names:
         raise BadInput(f"source {source!r} is no route of {model.spec.name}; its routes are {', '.join(names)}")

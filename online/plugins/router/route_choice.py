@@ -12,6 +12,7 @@ from online.plugins.router.chosen_routes import (
     find_cheapest,
     is_available,
 )
+from online.plugins.router.live_router import find_router
 from online.plugins.router.upstream import RouteClient
 from online.schemas.access.callers import Caller
 from online.schemas.predict import PredictRequest
@@ -38,7 +39,8 @@ class RouteChoice:
         Raises NoRouteAnswers.
         """
         chat, facts = asked.chat, asked.facts
-        out = {*failures, *without}
+        active = {each.name for each in find_router(self.model).present().routes}
+        out = {*failures, *without, *(name for name in clients if active and name not in active)}
         excluded = [name for name, each in clients.items() if name in out or not is_available(each, facts)]
         left = [each for name, each in clients.items() if name not in excluded]
         if not left:

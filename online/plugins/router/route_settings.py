@@ -11,6 +11,8 @@ from online.settings.messages import describe
 PER_TOKEN = 1e-6  # prices are per million tokens
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:/-]{0,63}$"
 
+RESERVED = ("settings", "report", "preview")  # paths below /routes
+
 
 def check_url(url: str) -> str:
     """Return the URL without a slash at its end. Raises ValueError for one that is not http or https."""
@@ -20,12 +22,21 @@ def check_url(url: str) -> str:
     return url.rstrip("/")
 
 
+def check_name(name: str) -> str:
+    """Return the name. Raises ValueError for one that the API needs for itself."""
+    if name in RESERVED:
+        raise ValueError(f"{name!r} is reserved; choose another name")
+    return name
+
+
 class RouteSettings(BaseModel):
     """A `[[models.routes]]` table of online.toml, or a route that was added at run time."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: Annotated[str, StringConstraints(pattern=NAME)] = Field(description="Name of the route.")
+    name: Annotated[str, StringConstraints(pattern=NAME), AfterValidator(check_name)] = Field(
+        description="Name of the route."
+    )
     url: Annotated[str, AfterValidator(check_url)] = Field(
         description="Base URL of an OpenAI-compatible endpoint; /chat/completions is appended."
     )

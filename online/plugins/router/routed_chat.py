@@ -9,9 +9,8 @@ counted and logged, and nothing is learned about the quality of its answers. Whe
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-import httpx
 from fastapi import Request
 
 from online.plugins.openai.answers import note_message
@@ -23,11 +22,11 @@ from online.plugins.router.chat_requests import RoutedRequest, read_request
 from online.plugins.router.chosen_routes import (
     ChosenRoute,
 )
-from online.plugins.router.clients import create_clients, read_keys, read_routes
+from online.plugins.router.clients import RouteClients
 from online.plugins.router.metrics import RouteMetrics
 from online.plugins.router.relayed_streams import RelayedStream
 from online.plugins.router.route_choice import RouteChoice
-from online.plugins.router.upstream import AnswerStream, RouteClient, UpstreamFailure, create_http, parse_object
+from online.plugins.router.upstream import AnswerStream, RouteClient, UpstreamFailure, parse_object
 from online.schemas.access.callers import Caller
 from online.serving.model_runtime import ModelRuntime
 from online.serving.parts import Work
@@ -39,28 +38,28 @@ class RoutedChat(ChatCompleter):
     def __init__(self, model: ModelRuntime, metrics: RouteMetrics) -> None:
         """Read the routes. Raises SetupError for routes that cannot be used."""
         self.model, self.name = model, model.spec.name
-        self.routes = read_routes(model.spec.name, model.spec.routes)
-        self._keys = read_keys(model.spec.name, self.routes)
+        self.routes = RouteClients(model)
         self.choice, self.accounting = RouteChoice(model), RouteAccounts(model, metrics)
-        self.clients: dict[str, RouteClient] = {}
-        self._http: httpx.AsyncClient | None = None
         self._ending = list[RelayedStream]()
+
+    @property
+    def clients(self) -> Mapping[str, RouteClient]:
+        """The clients of the routes, by name."""
+        return self.routes.by_name
 
     async def start(self) -> None:
         """Create the clients of the routes. Raises SetupError."""
-        self._http = create_http()
-        self.clients = create_clients(self.name, self.routes, self._keys, self._http)
+        await self.routes.start()
 
     def background(self, is_primary: bool) -> list[Work]:
-        """Return the recording of outcomes."""
-        return [self.accounting.outcomes.run()]
+        """Return the recording of outcomes, and the reading of the routes that are added."""
+        return [self.accounting.outcomes.run(), self.routes.follow_added()]
 
     async def close(self) -> None:
         """Record what is left, and close the connections."""
         await asyncio.gather(*(each.wait_closed() for each in self._ending), return_exceptions=True)
         await self.accounting.outcomes.close()
-        if self._http is not None:
-            await self._http.aclose()
+        await self.routes.close()
 
     # answering
 

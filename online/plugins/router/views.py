@@ -1,6 +1,5 @@
 """Views of a router: its routes and its budget, and why a question went where it went."""
 
-from collections.abc import Mapping
 from typing import Literal
 
 from fastapi import Response
@@ -10,14 +9,13 @@ from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep
 from online.api.responses import json_response, live_headers
 from online.api.routes import Router
-from online.errors import BadInput, NotFound
-from online.models.wrappers import find_answering
-from online.plugins.router.model import RouterModel
+from online.errors import NotFound
+from online.plugins.router.live_router import find_router
+from online.plugins.router.model import RouterSummary
 from online.plugins.router.routed_chat import RoutedChat
 from online.plugins.router.upstream import RouteClient
 from online.schemas.fields import Wire
 from online.schemas.json_values import JSONObject
-from online.serving.model_runtime import ModelRuntime
 
 NOTHING = {"ratings": 0.0, "outcomes": 0, "dollars": 0.0, "fell": 0.0}  # is known about a route
 
@@ -29,7 +27,7 @@ class RouteState(Wire):
 
     name: str
     model: str = Field(description="That the endpoint is asked for.")
-    state: Literal["closed", "open", "half-open", "elsewhere"] = Field(
+    state: Literal["closed", "open", "half-open", "elsewhere", "retired"] = Field(
         description="Of its circuit breaker: open, it gets no requests. elsewhere: others ask it, and record its answers."
     )
     running: int = Field(description="Requests of this worker that are being answered.")
@@ -78,22 +76,34 @@ async def list_routes(model: ModelDep) -> Response:
     """List the routes of a router, with what they have cost, and its budget."""
     answering, chat = find_router(model), model.parts.find(RoutedChat)
     known = answering.summarise()
+    active = {each.name for each in answering.present().routes}
     names = [*chat.clients, *sorted({*known.routes} - {*chat.clients})]
-    routes = [describe_route(name, chat.clients.get(name), known.routes.get(name, NOTHING)) for name in names]
-    budget = {"max_cost_per_1k": known.budget or None, "cost_per_1k": known.cost_per_1k, "price": known.price}
-    return json_response({"routes": routes, **budget}, headers=live_headers(model))
+    routes = [
+        {
+            "name": name,
+            "running": chat.clients[name].running if name in chat.clients else 0,
+            **describe_client(chat.clients.get(name), name in active),
+            **known.routes.get(name, NOTHING),
+        }
+        for name in names
+    ]
+    return json_response({"routes": routes, **describe_budget(known)}, headers=live_headers(model))
 
 
-def describe_route(name: str, client: RouteClient | None, figures: Mapping[str, float]) -> JSONObject:
-    """Return a route as the API shows it. client: None where others ask it."""
-    asked = {
+def describe_client(client: RouteClient | None, is_active: bool) -> JSONObject:
+    """Return the settings and the state of a route as the API shows them. client: None where others ask it."""
+    state = (client.breaker.state if client else "elsewhere") if is_active else "retired"
+    return {
         "model": client.route.model if client else "",
-        "state": client.breaker.state if client else "elsewhere",
-        "running": client.running if client else 0,
+        "state": state,
         "price_in": client.route.price_in if client else 0.0,
         "price_out": client.route.price_out if client else 0.0,
     }
-    return {"name": name, **asked, **figures}
+
+
+def describe_budget(known: RouterSummary) -> JSONObject:
+    """Return the budget and its pace as the API shows them."""
+    return {"max_cost_per_1k": known.budget or None, "cost_per_1k": known.cost_per_1k, "price": known.price}
 
 
 @router.get("/v1/models/{model}/predictions/{id}/route", "predict", response_model=RouteReasons)
@@ -125,11 +135,3 @@ async def explain_route(model: ModelDep, caller: CallerDep, id: str) -> Response
         "expected": expected,
     }
     return json_response(content, headers=live_headers(model))
-
-
-def find_router(model: ModelRuntime) -> RouterModel:
-    """Return the live model. Raises BadInput for a model that is no router."""
-    _, answering = find_answering(model.spec.kind, model.spec.options, model.live.current.model)
-    if not isinstance(answering, RouterModel):
-        raise BadInput(f"{model.spec.name} is a {model.spec.kind}, which has no routes")
-    return answering

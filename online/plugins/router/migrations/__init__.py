@@ -1,1 +1,1 @@
-"""The migrations of the texts that language models have answered."""
+"""The migrations of answered texts and of added routes."""

@@ -1,4 +1,4 @@
-"""Texts that language models have answered.
+"""Texts that language models have answered, and routes that were added at run time.
 
 Revision ID: 1
 """
@@ -18,3 +18,8 @@ def upgrade() -> None:
         *columns(TEXT, "model", "question_id", "route", "text", "created_at"),
     )
     op.create_index("ix_generated_answer_question_id", "generated_answer", ["question_id"])
+    op.create_table(
+        "added_route",
+        *keys(TEXT, "model", "name"),
+        *columns(TEXT, "settings", "created_at"),
+    )
