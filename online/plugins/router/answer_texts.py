@@ -5,7 +5,7 @@ Other texts pass through and are not kept. They go with their predictions: when 
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, tuple_, update
 from sqlmodel import Field, SQLModel
 
 from online.store.database.tables import table_of
@@ -40,6 +40,14 @@ def load_answer_texts(connection: Connection, questions: Sequence[str]) -> list[
     query = select(ANSWER_TEXTS).where(ANSWER_TEXTS.c.question_id.in_(questions))
     rows = connection.execute(query.order_by(ANSWER_TEXTS.c.created_at, ANSWER_TEXTS.c.prediction_id)).mappings()
     return [AnswerTextRow(**row) for row in rows]
+
+
+def load_answers_after(connection: Connection, model: str, after: tuple[str, str], limit: int) -> list[AnswerTextRow]:
+    """Return the answers of a router that follow one, in order of time. after: its created_at and its id."""
+    place = tuple_(ANSWER_TEXTS.c.created_at, ANSWER_TEXTS.c.prediction_id)
+    query = select(ANSWER_TEXTS).where(ANSWER_TEXTS.c.model == model, place > after)
+    rows = connection.execute(query.order_by(ANSWER_TEXTS.c.created_at, ANSWER_TEXTS.c.prediction_id).limit(limit))
+    return [AnswerTextRow(**row) for row in rows.mappings()]
 
 
 def delete_answer_texts(connection: Connection, ids: Sequence[str]) -> None:

@@ -21,13 +21,10 @@ from online.plugins.openai.chat_requests import ReceivedChat
 from online.plugins.openai.completers import ChatCompleter
 from online.plugins.openai.completions import CompletedChat, StreamedChat
 from online.plugins.openai.schemas import ChatRequest
-from online.plugins.router.answer_texts import AnswerTextRow, add_answer_text
 from online.plugins.router.conversation_messages import load_messages
-from online.plugins.router.kept_streams import KeptStream
 from online.plugins.router.routed_chat import RoutedChat
 from online.schemas.access.callers import Caller
 from online.serving.model_runtime import ModelRuntime
-from online.store import now
 from online.store.database.values import NO_TEXT
 
 ID_PREFIX = "answer-"  # of answers in conversations of the page
@@ -67,7 +64,7 @@ class FallbackChat(ChatCompleter):
         """Return what a route answers to a question that this model was asked; its text is kept.
 
         id: of the question's prediction. without: routes that are not asked. Raises NotFound for a question of somebody else,
-        and what `RoutedChat.complete` raises.
+        and what `RoutedChat.answer` raises.
         """
         predictions = await self.model.transactions.load_predictions([id])
         prediction = predictions.get(id)
@@ -78,19 +75,10 @@ class FallbackChat(ChatCompleter):
         body = {"model": self.router.spec.name, "messages": messages, "stream": True}
         parsed = ChatRequest.model_validate(body)
         chat = ReceivedChat(parsed, orjson.dumps(body), messages[-1]["content"], None, prediction.user, None, ID_PREFIX)
-        stream = await self.router.parts.find(RoutedChat).complete(request, chat, caller, without)
+        routed = self.router.parts.find(RoutedChat)
+        stream = await routed.texts.keep(await routed.answer(request, chat, caller, without), id)
         assert isinstance(stream, StreamedChat), "the body asks for a stream"
-        router, route = self.router.spec.name, stream.headers["X-Route"]
-
-        async def keep(text: str) -> None:
-            row = AnswerTextRow(
-                prediction_id=stream.id, model=router, question_id=id, route=route, text=text, created_at=now()
-            )
-            # its prediction is in the store before its text, so that both are found when the conversation is deleted
-            if await self.router.transactions.load_predictions([stream.id]):
-                await self.model.transactions.write(lambda connection: add_answer_text(connection, row))
-
-        return KeptStream(stream, keep)
+        return stream
 
 
 def find_fallback(model: ModelRuntime) -> FallbackChat:

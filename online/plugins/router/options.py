@@ -78,6 +78,12 @@ OPTIONS = (
         {},
         "How much of a thumb each signal counts, by its name: preference, judge, regenerate, retry, edit, copy.",
     ),
+    Option(
+        "keep_answers",
+        False,
+        "Whether the texts of all answers are kept, beside those of conversations of the page, so that a local model can "
+        "learn from them. They go with their predictions and their users.",
+    ),
     Option("group_ratings", 12.0, "Ratings of a team or user at which its own preferences count by half.", above=0.0),
 )
 UNLEARNED = (  # options that do not change what is learned
@@ -92,4 +98,5 @@ UNLEARNED = (  # options that do not change what is learned
     "explore_user_share",
     "stay",
     "group_ratings",
+    "keep_answers",
 )

@@ -1,6 +1,7 @@
 """The part that a model has: its routes, or what it falls back to."""
 
 from online.models import spec_of
+from online.plugins.router.accounting import RouteAccounts
 from online.plugins.router.fallback import FallbackChat
 from online.plugins.router.metrics import RouteMetrics
 from online.plugins.router.routed_chat import RoutedChat
@@ -14,5 +15,5 @@ def build_part(model: ModelRuntime, runtime: Runtime) -> ModelPart | None:
     if model.spec.fallback:
         return FallbackChat(model, runtime.models)
     if spec_of(model.spec.kind).has_routes:
-        return RoutedChat(model, runtime.metrics.parts.find(RouteMetrics))
+        return RoutedChat(model, RouteAccounts(model, runtime.metrics.parts.find(RouteMetrics)))
     return None

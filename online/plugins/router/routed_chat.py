@@ -23,7 +23,7 @@ from online.plugins.router.chosen_routes import (
     ChosenRoute,
 )
 from online.plugins.router.clients import RouteClients
-from online.plugins.router.metrics import RouteMetrics
+from online.plugins.router.kept_answers import KeptTexts
 from online.plugins.router.relayed_streams import RelayedStream
 from online.plugins.router.route_choice import RouteChoice
 from online.plugins.router.upstream import AnswerStream, RouteClient, UpstreamFailure, parse_object
@@ -35,11 +35,12 @@ from online.serving.parts import Work
 class RoutedChat(ChatCompleter):
     """The routes of one model, while it is served."""
 
-    def __init__(self, model: ModelRuntime, metrics: RouteMetrics) -> None:
+    def __init__(self, model: ModelRuntime, accounting: RouteAccounts) -> None:
         """Read the routes. Raises SetupError for routes that cannot be used."""
         self.model, self.name = model, model.spec.name
         self.routes = RouteClients(model)
-        self.choice, self.accounting = RouteChoice(model), RouteAccounts(model, metrics)
+        self.texts, self.keeps_answers = KeptTexts(model), bool(model.spec.options.get("keep_answers"))
+        self.choice, self.accounting = RouteChoice(model), accounting
         self._ending = list[RelayedStream]()
 
     @property
@@ -63,7 +64,12 @@ class RoutedChat(ChatCompleter):
 
     # answering
 
-    async def complete(
+    async def complete(self, request: Request, chat: ReceivedChat, caller: Caller) -> CompletedChat:
+        """Return the completion by the best route that answers. Raises what `answer` raises."""
+        completed = await self.answer(request, chat, caller)
+        return await self.texts.keep(completed) if self.keeps_answers and chat.task is None else completed
+
+    async def answer(
         self, request: Request, chat: ReceivedChat, caller: Caller, without: Sequence[str] = ()
     ) -> CompletedChat:
         """Return the completion by the best route that answers.

@@ -174,3 +174,15 @@ def test_a_fallback_that_cannot_be_is_refused_at_the_start(
 ) -> None:
     with pytest.raises(pytest.fail.Exception, match=reason):
         Service(tmp_path / "state", text + models(upstream, {"small": "ok"}))
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_texts_of_other_answers_are_kept_where_the_option_says_so(
+    start: Start, upstream: FakeUpstream, streamed: bool
+) -> None:
+    service = start(models(upstream, {"small": "say:Because of Rayleigh."}, keep_answers=True))
+    body = {"model": "router", "messages": [{"role": "user", "content": OPEN}], "stream": streamed}
+    service.http.post("/v1/chat/completions", json=body).raise_for_status()
+    listed = lambda: service.http.get("/v1/models/router/answers").raise_for_status().json()["answers"]  # noqa: E731
+    (answer,) = until(listed, what="the text")
+    assert (answer["question"], answer["answer"], answer["route"]) == (OPEN, "Because of Rayleigh.", "small")

@@ -3,6 +3,7 @@
 import sqlite3
 from contextlib import closing
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -94,3 +95,18 @@ def test_only_a_router_records_answers(start: Start) -> None:
     service = start('[[models]]\nname = "router"\nkind = "ranker"\n')
     refused = record(service)
     assert refused.status_code == 400 and "has no routes" in refused.json()["error"]
+
+
+def test_kept_answers_are_listed_with_their_ratings_page_by_page(service: Service) -> None:
+    ids = [record(service, question=f"question {n}", answer=f"answer {n}").json()["prediction_id"] for n in range(5)]
+    rate(service, {"id": ids[1]}, 0.0)
+    found, after = list[dict[str, Any]](), ""
+    for _ in range(3):
+        query = f"limit=2&after={quote(after)}"
+        page = service.http.get(f"/v1/models/router/answers?{query}").raise_for_status().json()
+        found += page["answers"]
+        after = page["next"]
+    assert after is None and [each["prediction_id"] for each in found] == ids
+    assert [each["reward"] for each in found] == [None, 0, None, None, None]
+    assert (found[1]["question"], found[1]["answer"], found[1]["route"]) == ("question 1", "answer 1", "small")
+    assert service.http.get("/v1/models/router/answers?after=x").status_code == 400

@@ -1,0 +1,75 @@
+"""Answers whose texts are kept: of conversations of the page, and of a router with the option `keep_answers`."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from online.plugins.openai.completions import CompletedChat, StreamedChat, WholeChat
+from online.plugins.router.answer_texts import AnswerTextRow, add_answer_text
+from online.schemas.json_values import JSONObject
+from online.serving.model_runtime import ModelRuntime
+from online.store import now
+
+
+class KeptTexts:
+    """The texts of one router's answers."""
+
+    def __init__(self, router: ModelRuntime) -> None:
+        self.router = router
+
+    async def keep(self, completed: CompletedChat, question_id: str = "") -> CompletedChat:
+        """Return an answer whose text is kept, of a stream once it has ended. question_id: see `AnswerTextRow`."""
+        id, route = (
+            str(completed.content["id"]) if isinstance(completed, WholeChat) else completed.id,
+            completed.headers["X-Route"],
+        )
+
+        async def save(text: str) -> None:
+            row = AnswerTextRow(
+                prediction_id=id,
+                model=self.router.spec.name,
+                question_id=question_id,
+                route=route,
+                text=text,
+                created_at=now(),
+            )
+            # its prediction is in the store before its text, so that both are found when the conversation is deleted
+            if await self.router.transactions.load_predictions([id]):
+                await self.router.transactions.write(lambda connection: add_answer_text(connection, row))
+
+        if isinstance(completed, StreamedChat):
+            return KeptStream(completed, save)
+        for choice in completed.content.get("choices") or ():
+            text = (choice.get("message") or {}).get("content")
+            if isinstance(text, str) and text:
+                await save(text)
+        return completed
+
+
+class KeptStream(StreamedChat):
+    """A streamed answer that is passed on and collected. Also what came of an answer that was cut is kept."""
+
+    def __init__(self, stream: StreamedChat, keep: Callable[[str], Awaitable[None]]) -> None:
+        """keep: called with the text, once, unless there is none."""
+        self.id, self.headers, self.stream, self._keep = stream.id, stream.headers, stream, keep
+        self.parts = list[str]()
+        self._keeping: asyncio.Task[None] | None = None
+
+    async def chunks(self) -> AsyncIterator[JSONObject]:
+        """Yield the chunks as they come; the text is kept before the last one has been read."""
+        async for chunk in self.stream.chunks():
+            for choice in chunk.get("choices") or ():
+                text = (choice.get("delta") or {}).get("content")
+                if isinstance(text, str):
+                    self.parts.append(text)
+            yield chunk
+        await self._finish()
+
+    def end(self) -> None:
+        """End the stream, and keep the text of a caller who has left."""
+        self.stream.end()
+        self._keeping = asyncio.get_running_loop().create_task(self._finish())
+
+    async def _finish(self) -> None:
+        text, self.parts = "".join(self.parts), []
+        if text:
+            await self._keep(text)
