@@ -104,8 +104,11 @@ def check_header_fields(head: LineFields) -> None:
 
 
 def find_features_check(header: Mapping[str, JSON]) -> CheckFeatures:
-    """Return what raises BadExample for features that the log's own model cannot read; nothing for a kind unknown here."""
-    if not header or find_kind(header["kind"]) is None:
+    """Return what raises BadExample for features that the log's own model cannot read.
+
+    Nothing for a kind unknown here, and for one with an encoder of its own, whose learner says it.
+    """
+    if not header or (kind := find_kind(header["kind"])) is None or kind.encoder:
         return lambda features: None
     reads = encoder_options(header["kind"], header["options"])
     input, size = reads["input"], reads["size"]

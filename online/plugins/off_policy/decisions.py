@@ -42,7 +42,8 @@ class Decisions:
     scores: as logged, NaN if there are none. logged: the probability of each candidate, if it was
     logged. chosen: the index of the choice among M. feedback_offsets: the offset of the feedback, 0 if
     there is none. input: what the features are (text, vector, table; "" if only the candidates are
-    known). left_out: the number of excluded lines, by the reason.
+    known). left_out: the number of excluded lines, by the reason. costs: of each choice in US dollars, NaN where it is not
+    known; None where none is.
     """
 
     ids: list[str]
@@ -60,6 +61,7 @@ class Decisions:
     input: str
     left_out: dict[str, int]
     notes: list[str]
+    costs_N: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -120,6 +122,7 @@ class DecisionsBuilder:
     features: list[bytes] = field(default_factory=list)
     slots: list[str] = field(default_factory=list)
     feedback_offsets: list[int] = field(default_factory=list)
+    costs: list[float] = field(default_factory=list)
 
     def add(
         self,
@@ -132,6 +135,7 @@ class DecisionsBuilder:
         slot: str = "",
         logged: Sequence[float] = (),
         feedback_offset: int = 0,
+        cost: float = np.nan,
     ) -> None:
         """Add a decision. Raises ValueError for one that cannot have happened."""
         check_decision(propensity, reward)
@@ -149,6 +153,7 @@ class DecisionsBuilder:
         self.features.append(features)
         self.slots.append(slot)
         self.feedback_offsets.append(feedback_offset)
+        self.costs.append(cost)
 
     def build(self, name: str, bad: BadLines) -> Decisions:
         """Build the model. Raises BadInput if there are no decisions, or too many bad lines."""
@@ -176,6 +181,7 @@ class DecisionsBuilder:
             self.input,
             dict(self.left_out),
             self.notes,
+            None if np.isnan(self.costs).all() else np.array(self.costs, np.float64),
         )
 
 

@@ -37,6 +37,8 @@ def print_evaluation(found: Evaluation) -> None:
     for note in found.notes:
         console.print(note, markup=False)
     console.print(build_estimates_table(found))
+    if any(each.cost_per_1k for each in found.policies):
+        console.print(build_cost_table(found))
     console.print(build_overlap_table(found))
     for each in found.policies:
         for note in [f"no estimate: {each.withheld}"] * bool(each.withheld) + each.warnings:
@@ -64,6 +66,17 @@ def build_estimates_table(found: Evaluation) -> Table:
             format_interval(each.anytime),
             "",
             end_section=True,
+        )
+    return table
+
+
+def build_cost_table(found: Evaluation) -> Table:
+    """Build the table of what the policies would have cost."""
+    table = Table("policy", "US dollars per 1,000", f"bootstrap {100 * found.level:.6g} %")
+    for each in found.policies:
+        cost = each.cost_per_1k
+        table.add_row(
+            each.policy, *(("-", "-") if cost is None else (f"{cost.value:.4f}", format_interval(cost.interval)))
         )
     return table
 

@@ -9,6 +9,7 @@ it are clipped and counted.
 """
 
 import fnmatch
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,6 +34,7 @@ from online.io.parquet_tables import is_parquet
 from online.io.records import DEFAULT_LIMITS, ReadLimits, open_text
 from online.models import KINDS, input_options
 from online.models.encoders.rows import TableEncoder
+from online.models.encoders.text import TEXT_WIDTH
 from online.plugins.off_policy.decisions import (
     Decisions,
     DecisionsBuilder,
@@ -250,9 +252,11 @@ def read_own_log(source: Source, bad: BadLines, at: Callable[[float], None] = la
     builder = DecisionsBuilder(input=str(input_options(kind, source.header["options"])["input"]))
     if source.contents_from:
         builder.notes.append(describe_expired(source.contents_from))
+    width = TEXT_WIDTH if kind in KINDS and KINDS[kind].has_routes else None  # of a router's inputs, the question
     predictions = dict[str, LoggedPrediction]()
     feedback = dict[str, dict[int, Event]]()  # prediction -> offset -> its feedback that is not retracted
     prediction_by_offset = dict[int, str]()
+    costs = dict[str, float]()  # of a router's answers
     seen = set[str]()
     for line in source.lines(bad, at):
         if isinstance(line, LoggedPrediction):
@@ -266,13 +270,15 @@ def read_own_log(source: Source, bad: BadLines, at: Callable[[float], None] = la
         elif line.prediction_id in predictions and line.event.kind in ("reward", "label", "correction"):
             feedback.setdefault(line.prediction_id, {})[line.event.offset] = line.event
             prediction_by_offset[line.event.offset] = line.prediction_id
+        elif line.prediction_id in predictions and line.event.kind == "outcome":
+            costs[line.prediction_id] = float(json.loads(line.event.text)["cost"])
     for line in predictions.values():
         events = feedback.get(line.id)
         if not events:
             builder.left_out[NO_FEEDBACK] += 1
             continue
         try:
-            add_decision(builder, line, max(events), events[max(events)])
+            add_decision(builder, line, max(events), events[max(events)], costs.get(line.id, math.nan), width)
         except ValueError as error:
             bad.add(f"{source.name}, prediction {line.id}: {error}")
     builder.notes += describe_gaps(bad.gaps, IN_ENGLISH)
@@ -289,12 +295,19 @@ def keep_prediction(line: LoggedPrediction, predictions: dict[str, LoggedPredict
         predictions[line.id] = line
 
 
-def add_decision(builder: DecisionsBuilder, line: LoggedPrediction, offset: int, event: Event) -> None:
-    """Add the decision of a prediction and its feedback."""
+def add_decision(
+    builder: DecisionsBuilder, line: LoggedPrediction, offset: int, event: Event, cost: float, width: int | None
+) -> None:
+    """Add the decision of a prediction and its feedback.
+
+    cost: of its answer, in US dollars; NaN where it is not known. width: of the features that are read; None for all.
+    """
     assert line.choice is not None, "a prediction without a choice was not kept"
     reward = event.reward if event.kind == "reward" else float(event.label == line.choice)
-    features = line.features or b""
-    builder.add(line.id, line.candidates, line.choice, line.propensity, reward, features, feedback_offset=offset)
+    features = (line.features or b"")[:width]
+    builder.add(
+        line.id, line.candidates, line.choice, line.propensity, reward, features, feedback_offset=offset, cost=cost
+    )
 
 
 def list_seen_actions(rows: Iterable[Any], slot_of: Callable[[Any], str]) -> dict[str, list[str]]:

@@ -22,6 +22,7 @@ from online.plugins.off_policy.estimators import (
     DEFAULT_ESTIMATORS,
     ESTIMATORS,
     Estimate,
+    EstimatorTerms,
     Overlap,
     WeighedLog,
     compute_estimates,
@@ -60,6 +61,14 @@ class EvaluationOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class CostEstimate:
+    """The cost of 1,000 decisions in US dollars, with its bootstrap interval."""
+
+    value: float
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyResult:
     """The estimates for one policy.
 
@@ -73,6 +82,7 @@ class PolicyResult:
     estimates: dict[str, Estimate]
     withheld: str
     warnings: list[str]
+    cost_per_1k: CostEstimate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +127,20 @@ def evaluate_policy(
     withheld = find_objection(decisions, overlap)
     estimates = {} if withheld else estimate(decisions, target, weights_N, options, tick)
     warnings = [*target.warnings, *list_warnings(overlap, weights_N, decisions)]
-    return PolicyResult(policy, overlap, anytime.interval(), estimates, withheld, warnings)
+    cost = None if withheld else estimate_cost(decisions.costs_N, weights_N, options)
+    return PolicyResult(policy, overlap, anytime.interval(), estimates, withheld, warnings, cost)
+
+
+def estimate_cost(costs_N: Floats | None, weights_N: Floats, options: EvaluationOptions) -> CostEstimate | None:
+    """Return the cost of a policy (self-normalised, by the decisions whose cost is known); None where none is known."""
+    if costs_N is None:
+        return None
+    known_N = ~np.isnan(costs_N)
+    most = float(costs_N[known_N].max()) or 1.0
+    terms = EstimatorTerms(weights_N[known_N] * costs_N[known_N] / most, by_N=weights_N[known_N])
+    found = compute_estimates({"cost": terms}, options.level, options.resamples, options.seed)["cost"]
+    scale = 1_000 * most
+    return CostEstimate(scale * found.value, (scale * found.bootstrap[0], scale * found.bootstrap[1]))
 
 
 def estimate(

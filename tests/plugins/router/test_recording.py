@@ -1,7 +1,9 @@
 """Answers that a language model has given elsewhere: recorded, rated, and learned from."""
 
+import json
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -10,7 +12,7 @@ import pytest
 
 from tests.conftest import Start
 from tests.plugins.router.test_routed_chat import describe, rate, wait_learned
-from tests.support import Service, erase
+from tests.support import Service, erase, run_online
 
 OWN = '[[models]]\nname = "router"\nkind = "router"\noptions = { text_features = "hashed", explore = 0.0, explore_new = 0.0 }\n'
 DECLARED = OWN + '[[models.routes]]\nname = "small"\nurl = "http://127.0.0.1:9/v1"\nmodel = "m"\n'
@@ -30,6 +32,13 @@ def choose(service: Service, text: str) -> dict[str, Any]:
     answer = service.http.post("/v1/models/router:predict", json={"instances": [text]}).raise_for_status().json()
     prediction: dict[str, Any] = answer["predictions"][0]
     return prediction
+
+
+def run(*arguments: str) -> str:
+    """Return what a command prints."""
+    done = run_online(*arguments)
+    assert done.returncode == 0, done.stderr
+    return str(done.stdout)
 
 
 def test_thumbs_on_answers_of_own_models_teach_which_one_answers_better(service: Service) -> None:
@@ -110,3 +119,26 @@ def test_kept_answers_are_listed_with_their_ratings_page_by_page(service: Servic
     assert [each["reward"] for each in found] == [None, 0, None, None, None]
     assert (found[1]["question"], found[1]["answer"], found[1]["route"]) == ("question 1", "answer 1", "small")
     assert service.http.get("/v1/models/router/answers?after=x").status_code == 400
+
+
+def test_the_log_tells_what_each_source_alone_would_have_earned_and_cost(start: Start, tmp_path: Path) -> None:
+    service = start(DECLARED + DECLARED.removeprefix(OWN).replace("small", "large"))
+    worth, costs, offset = {"small": 0.0, "large": 1.0}, {"small": 0.001, "large": 0.01}, 0
+    for number in range(80):
+        source = "large" if number % 2 else "small"
+        fields = {"question": f"question {number}", "source": source, "propensity": 0.5, "cost": costs[source]}
+        offset = rate(service, {"id": record(service, **fields).json()["prediction_id"]}, worth[source])
+    wait_learned(service, offset)
+    log, of_state = tmp_path / "log.jsonl", ("--state", str(service.state), "--config", f"{service.state}.toml")
+    run("log", "export", "--model", "router", "--output", str(log), *of_state)
+    policies = ("--policy", "logged", "--policy", "fixed:small", "--policy", "fixed:large")
+    found = json.loads(run("evaluate", str(log), *policies, "--json"))
+    logged, small, large = found["policies"]
+    assert small["estimates"]["dr"]["value"] < 0.2 < 0.8 < large["estimates"]["dr"]["value"]
+    assert large["cost_per_1k"]["value"] == pytest.approx(10.0) and small["cost_per_1k"]["value"] == pytest.approx(1.0)
+    assert logged["cost_per_1k"]["interval"][0] < 5.5 < logged["cost_per_1k"]["interval"][1]
+    assert "US dollars per 1,000" in run("evaluate", str(log), *policies)
+    (replayed,) = json.loads(
+        run("replay", str(log), "--model", "router", "--option", "text_features=hashed", "--json")
+    )["results"]
+    assert replayed["events"] == 160
