@@ -15,6 +15,7 @@ from sqlalchemy import Connection, delete, insert, select
 from sqlmodel import Field, SQLModel
 
 from online.plugins.router.answer_texts import ANSWER_TEXTS
+from online.plugins.router.held_routes import HELD_ROUTES
 from online.plugins.router.route_settings import RouteSettings
 from online.schemas.events import Event
 from online.schemas.json_values import JSON
@@ -36,7 +37,9 @@ class AddedRouteRow(SQLModel, table=True):
 
 
 ADDED_ROUTES = table_of(AddedRouteRow)
-ROUTER_TABLES = TableGroup("router", (ANSWER_TEXTS, ADDED_ROUTES), ("1",), Path(__file__).parent / "migrations")
+ROUTER_TABLES = TableGroup(
+    "router", (ANSWER_TEXTS, ADDED_ROUTES, HELD_ROUTES), ("1",), Path(__file__).parent / "migrations"
+)
 
 
 def load_added_routes(connection: Connection, model: str) -> dict[str, RouteSettings]:

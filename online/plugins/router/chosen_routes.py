@@ -1,6 +1,5 @@
-"""The route that was chosen for a request, and that of each conversation so far."""
+"""The route that was chosen for a request."""
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -9,8 +8,6 @@ from online.plugins.router.chat_requests import can_answer
 from online.plugins.router.route_settings import RouteSettings
 from online.plugins.router.upstream import RouteClient
 from online.schemas.json_values import JSONObject
-
-MAX_CONVERSATIONS = 20_000
 
 
 class NoRouteAnswers(OnlineError):
@@ -22,24 +19,6 @@ class NoRouteAnswers(OnlineError):
         tried = ", ".join(f"{name} ({kind})" for name, kind in failures.items())
         super().__init__(f"{reason}{f': {tried}' if tried else ''}")
         self.failures = failures
-
-
-class HeldRoutes:
-    """The route of each conversation, of the newest ones. For one process."""
-
-    def __init__(self) -> None:
-        self._held = OrderedDict[str, str]()
-
-    def find(self, conversation: str) -> str:
-        """Return the route that answered a conversation; "" for none."""
-        return self._held.get(conversation, "")
-
-    def note(self, conversation: str, route: str) -> None:
-        """Note the route that has answered."""
-        self._held[conversation] = route
-        self._held.move_to_end(conversation)
-        if len(self._held) > MAX_CONVERSATIONS:
-            self._held.popitem(last=False)
 
 
 @dataclass(frozen=True, slots=True)

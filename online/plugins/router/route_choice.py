@@ -6,12 +6,12 @@ from online.api.responses import answer_headers
 from online.plugins.router.chat_requests import RoutedRequest
 from online.plugins.router.chosen_routes import (
     ChosenRoute,
-    HeldRoutes,
     NoRouteAnswers,
     describe_choice,
     find_cheapest,
     is_available,
 )
+from online.plugins.router.held_routes import HeldRoutes
 from online.plugins.router.live_router import find_router
 from online.plugins.router.upstream import RouteClient
 from online.schemas.access.callers import Caller
@@ -24,7 +24,7 @@ class RouteChoice:
     """The choices of one model. held: the routes of its conversations."""
 
     def __init__(self, model: ModelRuntime) -> None:
-        self.model, self.held = model, HeldRoutes()
+        self.model, self.held = model, HeldRoutes(model)
 
     async def choose(
         self,
@@ -51,7 +51,7 @@ class RouteChoice:
             client = find_cheapest(left)
             id = f"{chat.id_prefix}task-{self.model.new_id()}"
             return ChosenRoute(client, id, False, self.model.live.current.version, describe_choice(client, 1.0))
-        held = self.held.find(asked.conversation) if facts.get("turns") else ""
+        held = await self.held.find(asked.conversation) if facts.get("turns") else ""
         user = caller.acts_for(chat.user)
         instance = asked.build_instance(excluded, held, user)
         predicted = await self.model.predictor.predict(

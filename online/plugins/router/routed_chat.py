@@ -29,7 +29,7 @@ from online.plugins.router.route_choice import RouteChoice
 from online.plugins.router.upstream import AnswerStream, RouteClient, UpstreamFailure, parse_object
 from online.schemas.access.callers import Caller
 from online.serving.model_runtime import ModelRuntime
-from online.serving.parts import Work
+from online.serving.parts import PruningRun, Work
 
 
 class RoutedChat(ChatCompleter):
@@ -53,8 +53,12 @@ class RoutedChat(ChatCompleter):
         await self.routes.start()
 
     def background(self, is_primary: bool) -> list[Work]:
-        """Return the recording of outcomes, and the reading of the routes that are added."""
-        return [self.accounting.outcomes.run(), self.routes.follow_added()]
+        """Return the recording of outcomes and of conversations, and the reading of the routes that are added."""
+        return [self.accounting.outcomes.run(), self.choice.held.run(), self.routes.follow_added()]
+
+    async def prune(self, pruning: PruningRun) -> None:
+        """Delete the routes of old conversations."""
+        await self.choice.held.prune(pruning)
 
     async def close(self) -> None:
         """Record what is left, and close the connections."""

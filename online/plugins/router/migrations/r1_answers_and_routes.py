@@ -1,4 +1,4 @@
-"""Texts that language models have answered, and routes that were added at run time.
+"""Texts that language models have answered, routes that were added at run time, and those of conversations.
 
 Revision ID: 1
 """
@@ -23,3 +23,9 @@ def upgrade() -> None:
         *keys(TEXT, "model", "name"),
         *columns(TEXT, "settings", "created_at"),
     )
+    op.create_table(
+        "held_route",
+        *keys(TEXT, "model", "conversation"),
+        *columns(TEXT, "route", "created_at"),
+    )
+    op.create_index("ix_held_route_created_at", "held_route", ["created_at"])
