@@ -21,7 +21,7 @@ from online.installed import collect_all
 
 STATIC = Path(__file__).parent / "static"
 # One document; it reads the path in the browser.
-PAGES = ("", "inbox", "repertoire", "draw", "learning", "reports", "cluster", "shared")
+PAGES = ("", "inbox", "repertoire", "draw", "learning", "reports", "cluster", "routes", "shared")
 LOGO_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"  # an SVG could hold scripts
 
 

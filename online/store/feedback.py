@@ -6,6 +6,7 @@ accepted --learned by a version--> learned
     +--- the model could not learn it ---> refused
 """
 
+import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ from sqlmodel import Field, SQLModel
 
 from online.store.database.tables import table_of
 from online.store.database.values import index_only_where, insert_rows
+
+PREFERENCE = "preference"  # the signal of a reward that is an opinion
 
 
 class FeedbackRow(SQLModel, table=True):
@@ -77,6 +80,25 @@ class FeedbackInForce(NamedTuple):
     offset: int
     content: str
 
+    @property
+    def subject(self) -> str:
+        """The matter that it is about: the newest of a holder about the same matter replaces those before. See `find_subject`."""
+        return find_subject(self.content)
+
+
+def find_subject(content: str) -> str:
+    """Return the matter that feedback is about: "" for an opinion, else what an answer took, or a signal that is no opinion.
+
+    content: the feedback as JSON. A preference is an opinion, as a thumb is.
+    """
+    if '"outcome"' not in content and '"signal"' not in content:
+        return ""
+    given = json.loads(content)
+    if given.get("outcome") is not None:
+        return "outcome"
+    signal = str(given.get("signal") or "")
+    return "" if signal == PREFERENCE else signal
+
 
 def load_first_time(connection: Connection, model: str, after: int) -> str | None:
     """Return when the first feedback after an offset was given; None without any."""
@@ -128,7 +150,12 @@ def assign_slot(connection: Connection, model: str, id: str, key: str, turn: int
 
 
 def list_opinions(connection: Connection, model: str, predictions: Sequence[str]) -> list[FeedbackInForce]:
-    """Return the feedback about predictions that is not retracted, the oldest first."""
+    """Return the opinions about predictions that are not retracted, the oldest first."""
+    return [each for each in list_in_force(connection, model, predictions) if not each.subject]
+
+
+def list_in_force(connection: Connection, model: str, predictions: Sequence[str]) -> list[FeedbackInForce]:
+    """Return the feedback about predictions that is not retracted, whatever it is about, the oldest first."""
     if not predictions:
         return []
     unretracted = (FEEDBACK.c.prediction_id.in_(predictions), FEEDBACK.c.model == model)

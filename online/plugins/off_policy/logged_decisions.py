@@ -34,7 +34,6 @@ from online.io.parquet_tables import is_parquet
 from online.io.records import DEFAULT_LIMITS, ReadLimits, open_text
 from online.models import KINDS, input_options
 from online.models.encoders.rows import TableEncoder
-from online.models.encoders.text import TEXT_WIDTH
 from online.plugins.off_policy.decisions import (
     Decisions,
     DecisionsBuilder,
@@ -252,7 +251,6 @@ def read_own_log(source: Source, bad: BadLines, at: Callable[[float], None] = la
     builder = DecisionsBuilder(input=str(input_options(kind, source.header["options"])["input"]))
     if source.contents_from:
         builder.notes.append(describe_expired(source.contents_from))
-    width = TEXT_WIDTH if kind in KINDS and KINDS[kind].has_routes else None  # of a router's inputs, the question
     predictions = dict[str, LoggedPrediction]()
     feedback = dict[str, dict[int, Event]]()  # prediction -> offset -> its feedback that is not retracted
     prediction_by_offset = dict[int, str]()
@@ -278,7 +276,7 @@ def read_own_log(source: Source, bad: BadLines, at: Callable[[float], None] = la
             builder.left_out[NO_FEEDBACK] += 1
             continue
         try:
-            add_decision(builder, line, max(events), events[max(events)], costs.get(line.id, math.nan), width)
+            add_decision(builder, line, max(events), events[max(events)], costs.get(line.id, math.nan))
         except ValueError as error:
             bad.add(f"{source.name}, prediction {line.id}: {error}")
     builder.notes += describe_gaps(bad.gaps, IN_ENGLISH)
@@ -295,16 +293,11 @@ def keep_prediction(line: LoggedPrediction, predictions: dict[str, LoggedPredict
         predictions[line.id] = line
 
 
-def add_decision(
-    builder: DecisionsBuilder, line: LoggedPrediction, offset: int, event: Event, cost: float, width: int | None
-) -> None:
-    """Add the decision of a prediction and its feedback.
-
-    cost: of its answer, in US dollars; NaN where it is not known. width: of the features that are read; None for all.
-    """
+def add_decision(builder: DecisionsBuilder, line: LoggedPrediction, offset: int, event: Event, cost: float) -> None:
+    """Add the decision of a prediction and its feedback. cost: of its answer, in US dollars; NaN where it is not known."""
     assert line.choice is not None, "a prediction without a choice was not kept"
     reward = event.reward if event.kind == "reward" else float(event.label == line.choice)
-    features = (line.features or b"")[:width]
+    features = line.features or b""
     builder.add(
         line.id, line.candidates, line.choice, line.propensity, reward, features, feedback_offset=offset, cost=cost
     )

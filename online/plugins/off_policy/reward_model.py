@@ -43,7 +43,9 @@ def encode_context(decisions: Decisions) -> Features:
     """Return features int8 [N, D], scaled by the whole log; rewards are not used."""
     match decisions.input:
         case "text":
-            return np.frombuffer(b"".join(decisions.features), np.int8).reshape(-1, TEXT_WIDTH)
+            return np.frombuffer(b"".join(each[:TEXT_WIDTH] for each in decisions.features), np.int8).reshape(
+                -1, TEXT_WIDTH
+            )
         case "vector":
             values_ND = np.frombuffer(b"".join(decisions.features), np.float64).reshape(len(decisions), -1)
             columns = Columns(values_ND.shape[1] <= MAX_BENT_NUMBERS, MAX_COLUMNS)

@@ -76,7 +76,7 @@ class FallbackChat(ChatCompleter):
         parsed = ChatRequest.model_validate(body)
         chat = ReceivedChat(parsed, orjson.dumps(body), messages[-1]["content"], None, prediction.user, None, ID_PREFIX)
         routed = self.router.parts.find(RoutedChat)
-        stream = await routed.texts.keep(await routed.answer(request, chat, caller, without), id)
+        stream = await routed.uses.use(await routed.answer(request, chat, caller, without), chat, id)
         assert isinstance(stream, StreamedChat), "the body asks for a stream"
         return stream
 

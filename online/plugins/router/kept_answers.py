@@ -36,26 +36,31 @@ class KeptTexts:
             if await self.router.transactions.load_predictions([id]):
                 await self.router.transactions.write(lambda connection: add_answer_text(connection, row))
 
-        if isinstance(completed, StreamedChat):
-            return KeptStream(completed, save)
-        for choice in completed.content.get("choices") or ():
-            text = (choice.get("message") or {}).get("content")
-            if isinstance(text, str) and text:
-                await save(text)
-        return completed
+        return await collect_text(completed, save)
 
 
-class KeptStream(StreamedChat):
-    """A streamed answer that is passed on and collected. Also what came of an answer that was cut is kept."""
+async def collect_text(completed: CompletedChat, use: Callable[[str], Awaitable[None]]) -> CompletedChat:
+    """Return an answer whose text is used as well, of a stream once it has ended."""
+    if isinstance(completed, StreamedChat):
+        return CollectedStream(completed, use)
+    for choice in completed.content.get("choices") or ():
+        text = (choice.get("message") or {}).get("content")
+        if isinstance(text, str) and text:
+            await use(text)
+    return completed
 
-    def __init__(self, stream: StreamedChat, keep: Callable[[str], Awaitable[None]]) -> None:
-        """keep: called with the text, once, unless there is none."""
-        self.id, self.headers, self.stream, self._keep = stream.id, stream.headers, stream, keep
+
+class CollectedStream(StreamedChat):
+    """A streamed answer that is passed on and collected. Also what came of an answer that was cut is used."""
+
+    def __init__(self, stream: StreamedChat, use: Callable[[str], Awaitable[None]]) -> None:
+        """use: called with the text, once, unless there is none."""
+        self.id, self.headers, self.stream, self._use = stream.id, stream.headers, stream, use
         self.parts = list[str]()
-        self._keeping: asyncio.Task[None] | None = None
+        self._using: asyncio.Task[None] | None = None
 
     async def chunks(self) -> AsyncIterator[JSONObject]:
-        """Yield the chunks as they come; the text is kept before the last one has been read."""
+        """Yield the chunks as they come; the text is used before the last one has been read."""
         async for chunk in self.stream.chunks():
             for choice in chunk.get("choices") or ():
                 text = (choice.get("delta") or {}).get("content")
@@ -65,11 +70,11 @@ class KeptStream(StreamedChat):
         await self._finish()
 
     def end(self) -> None:
-        """End the stream, and keep the text of a caller who has left."""
+        """End the stream, and use the text of a caller who has left."""
         self.stream.end()
-        self._keeping = asyncio.get_running_loop().create_task(self._finish())
+        self._using = asyncio.get_running_loop().create_task(self._finish())
 
     async def _finish(self) -> None:
         text, self.parts = "".join(self.parts), []
         if text:
-            await self._keep(text)
+            await self._use(text)

@@ -78,6 +78,8 @@ OPTIONS = (
         {},
         "How much of a thumb each signal counts, by its name: preference, judge, regenerate, retry, edit, copy.",
     ),
+    Option("judge", "", "The name of a route whose language model rates a share of the answers of the others."),
+    Option("judge_share", 0.02, "The share of the answers that the judge rates.", low=0.0, high=1.0),
     Option(
         "keep_answers",
         False,
@@ -99,4 +101,6 @@ UNLEARNED = (  # options that do not change what is learned
     "stay",
     "group_ratings",
     "keep_answers",
+    "judge",
+    "judge_share",
 )

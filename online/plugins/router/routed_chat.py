@@ -18,12 +18,12 @@ from online.plugins.openai.chat_requests import ReceivedChat
 from online.plugins.openai.completers import ChatCompleter
 from online.plugins.openai.completions import CompletedChat, RefusedChat, WholeChat
 from online.plugins.router.accounting import RouteAccounts
+from online.plugins.router.answer_uses import AnswerUses
 from online.plugins.router.chat_requests import RoutedRequest, read_request
 from online.plugins.router.chosen_routes import (
     ChosenRoute,
 )
 from online.plugins.router.clients import RouteClients
-from online.plugins.router.kept_answers import KeptTexts
 from online.plugins.router.relayed_streams import RelayedStream
 from online.plugins.router.route_choice import RouteChoice
 from online.plugins.router.upstream import AnswerStream, RouteClient, UpstreamFailure, parse_object
@@ -39,8 +39,8 @@ class RoutedChat(ChatCompleter):
         """Read the routes. Raises SetupError for routes that cannot be used."""
         self.model, self.name = model, model.spec.name
         self.routes = RouteClients(model)
-        self.texts, self.keeps_answers = KeptTexts(model), bool(model.spec.options.get("keep_answers"))
         self.choice, self.accounting = RouteChoice(model), accounting
+        self.uses = AnswerUses(model, accounting, self.routes)
         self._ending = list[RelayedStream]()
 
     @property
@@ -53,8 +53,13 @@ class RoutedChat(ChatCompleter):
         await self.routes.start()
 
     def background(self, is_primary: bool) -> list[Work]:
-        """Return the recording of outcomes and of conversations, and the reading of the routes that are added."""
-        return [self.accounting.outcomes.run(), self.choice.held.run(), self.routes.follow_added()]
+        """Return the recording of outcomes and of conversations, the judge, and the reading of the routes that are added."""
+        return [
+            self.accounting.outcomes.run(),
+            self.choice.held.run(),
+            self.uses.judge.run(),
+            self.routes.follow_added(),
+        ]
 
     async def prune(self, pruning: PruningRun) -> None:
         """Delete the routes of old conversations."""
@@ -70,8 +75,7 @@ class RoutedChat(ChatCompleter):
 
     async def complete(self, request: Request, chat: ReceivedChat, caller: Caller) -> CompletedChat:
         """Return the completion by the best route that answers. Raises what `answer` raises."""
-        completed = await self.answer(request, chat, caller)
-        return await self.texts.keep(completed) if self.keeps_answers and chat.task is None else completed
+        return await self.uses.use(await self.answer(request, chat, caller), chat)
 
     async def answer(
         self, request: Request, chat: ReceivedChat, caller: Caller, without: Sequence[str] = ()

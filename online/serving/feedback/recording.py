@@ -39,7 +39,15 @@ from online.store.callers.held_feedback import (
 )
 from online.store.encoder_moves import check_encoder, hold_encoder
 from online.store.events import EventBatch, lock_log
-from online.store.feedback import FeedbackInForce, FeedbackRow, add_feedback, assign_slot, list_opinions, load_feedback
+from online.store.feedback import (
+    FeedbackInForce,
+    FeedbackRow,
+    add_feedback,
+    assign_slot,
+    find_subject,
+    list_in_force,
+    load_feedback,
+)
 from online.store.journal_copy import JournalCopy, load_predictions_with
 from online.store.predictions import PredictionRow
 from online.store.repertoire.replies import add_reply
@@ -132,7 +140,7 @@ class SubmissionRecording:
     def _load_in_force(self) -> defaultdict[str, list[FeedbackInForce]]:
         in_force = defaultdict[str, list[FeedbackInForce]](list)
         ids = {item.prediction_id for item in self.items if item.prediction_id is not None}
-        for opinion in list_opinions(self.connection, self.name, sorted(ids)):
+        for opinion in list_in_force(self.connection, self.name, sorted(ids)):
             in_force[opinion.prediction_id].append(opinion)
         return in_force
 
@@ -222,10 +230,10 @@ class SubmissionRecording:
     def record_item(
         self, place: int, item: NewFeedback, prediction: PredictionRow | None, caller: str, holder_number: int
     ) -> Receipt:
-        """Record one item with its events. What the same holder said before about the same prediction is retracted."""
+        """Record one item with its events. What the same holder said before about the same matter is retracted."""
         holder = item.user if item.user is not None else caller
         if item.prediction_id is not None:
-            self._retract_own(item.prediction_id, holder)
+            self._retract_own(item.prediction_id, holder, find_subject(item.content))
         events = build_events(self.connection, self.spec, place, item, prediction, holder_number)
         offsets = self.events.append(events, feedback_id=item.id)
         self._add_replies(events, offsets)
@@ -238,8 +246,9 @@ class SubmissionRecording:
             self.in_force[item.prediction_id].append(opinion)
         return receipt
 
-    def _retract_own(self, prediction_id: str, holder: str) -> None:
-        replaced = [opinion for opinion in self.in_force[prediction_id] if opinion.holder == holder]
+    def _retract_own(self, prediction_id: str, holder: str, subject: str) -> None:
+        own = [each for each in self.in_force[prediction_id] if each.holder == holder]
+        replaced = [each for each in own if each.subject == subject]
         if not replaced:
             return
         self.write()

@@ -213,3 +213,27 @@ def test_an_erased_user_leaves_what_never_seeing_them_leaves(two: Service) -> No
     with Client(two.url, "router") as client:
         erase(client, "ann")
     assert wait_learned(two, 5) == never
+
+
+def test_a_signal_stands_beside_the_thumb_of_the_same_person_and_a_preference_replaces_it(two: Service) -> None:
+    completion = ask(two).json()
+
+    def give(reward: float, signal: str | None = None) -> float:
+        """Give a reward; return by how much of a thumb the route is rated then."""
+        item = {
+            "prediction_id": completion["id"],
+            "reward": reward,
+            "user": "ada",
+            **({"signal": signal} if signal else {}),
+        }
+        given = two.http.post("/v1/models/router:feedback", json={"feedback": [item]}).raise_for_status().json()
+        wait_learned(two, given["receipts"][0]["offset"])
+        routes = two.http.get("/v1/models/router/routes").json()["routes"]
+        assert sum(each["outcomes"] for each in routes) == 1
+        return float(sum(each["ratings"] for each in routes))
+
+    assert give(1.0) == 1.0
+    assert give(1.0, "copy") == 1.25
+    assert give(0.0, "copy") == 1.25
+    assert give(0.0, "preference") == 1.25
+    assert give(1.0) == 1.25

@@ -26,6 +26,7 @@ from online.plugins.router.report.logged_answers import LoggedAnswer
 from online.plugins.router.solving import Floats
 
 FOLDS = 2
+LEAST_TERMS = 2  # of an interval
 NORMAL_95 = 1.959964
 MOST_PRICE = 4.0**8  # of a cost of one budget
 PRICE_STEPS = 10
@@ -79,12 +80,12 @@ class Valuation:
 
 
 def average(terms_N: Floats, low: float = -math.inf, high: float = math.inf, times: float = 1.0) -> Interval | None:
-    """Return the mean of terms with its interval; None without any. low, high: the values that are possible. times: of the result."""
+    """Return the mean of terms with its interval; None for too few. low, high: the values that are possible. times: of the result."""
     known_N = terms_N[~np.isnan(terms_N)]
-    if not len(known_N):
+    if len(known_N) < LEAST_TERMS:
         return None
     mean = float(known_N.mean())
-    half = NORMAL_95 * float(known_N.std(ddof=1)) / math.sqrt(len(known_N)) if len(known_N) > 1 else math.inf
+    half = NORMAL_95 * float(known_N.std(ddof=1)) / math.sqrt(len(known_N))
     clipped = (min(max(each, low), high) for each in (mean, mean - half, mean + half))
     return Interval(*(times * each for each in clipped))
 
