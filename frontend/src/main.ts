@@ -7,6 +7,7 @@ import { sessionApi } from './lib/api/session';
 import { listModels, ping } from './lib/api/model';
 import { createInboxApi } from './lib/api/inbox';
 import { createChatApi } from './lib/api/chat';
+import { createFallbackApi } from './lib/api/fallback';
 import { DeviceApi } from './lib/chat/device_api';
 import { Conversation } from './lib/chat/conversation.svelte';
 import { StoredConversations } from './lib/chat/conversation_list.svelte';
@@ -68,7 +69,17 @@ const device = new DeviceApi(
   createMemory(kept, 'online.answered_here'),
 );
 const live = new LiveStatus(api, pause);
-const conversation = new Conversation({ api: device.requests, live, newId, rights: session });
+const fallbackName = () => models.cards?.find(isChatModel)?.fallback ?? '';
+const fallbackApi = createFallbackApi(
+  () => models.first(isChatModel),
+  async () => fallbackName(),
+);
+const fallback = {
+  api: fallbackApi,
+  live: new LiveStatus(fallbackApi, pause),
+  isServed: () => fallbackName() !== '',
+};
+const conversation = new Conversation({ api: device.requests, live, newId, rights: session, fallback });
 const conversations = new StoredConversations(device.requests, pause);
 const inboxCounter = new InboxCounter(
   async () => countInboxes((await models.all()).filter(hasInbox), createInboxApi),

@@ -230,6 +230,7 @@ class Encoder(Protocol):
 
     epoch: str  # opaque: names the mapping from an instance to bytes
     is_slow: bool  # it takes milliseconds, so that the event loop must not wait for it
+    quick_chars: int  # length of a text that takes less, also where it is slow for longer ones
 
     def encode(self, instances: Sequence[object]) -> list[bytes]:
         """Return one byte string per instance. Raises ValueError that names the instance and the cause."""

@@ -236,13 +236,21 @@ class Predictor:
 async def encode(encoder: Encoder, instances: Sequence[object]) -> list[bytes]:
     """Encode instances. Raises BadInput that names the instance."""
     try:
-        if encoder.is_slow:
+        if encoder.is_slow and not is_quick(encoder, instances):
             return await asyncio.to_thread(encoder.encode, instances)
         return encoder.encode(instances)
     except BadInput:
         raise
     except ValueError as error:
         raise BadInput(str(error)) from None
+
+
+def is_quick(encoder: Encoder, instances: Sequence[object]) -> bool:
+    """Return whether a slow encoder takes so little for one short text that a thread would take longer."""
+    if len(instances) != 1 or not encoder.quick_chars:
+        return False
+    text = instances[0].get("text") if isinstance(instances[0], dict) else instances[0]
+    return isinstance(text, str) and len(text) <= encoder.quick_chars
 
 
 def check_size(instances: Sequence[object], settings: Settings) -> None:

@@ -79,6 +79,8 @@ export interface paths {
         /**
          * Give Feedback
          * @description Give feedback. It is durable before it is acknowledged; a version with `learned_until` >= its offset has learned it.
+         *
+         *     Feedback on an answer of the model's fallback is the fallback's.
          */
         post: operations["give_feedback_v1_models__model__feedback_post"];
         delete?: never;
@@ -898,6 +900,48 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create Message
+         * @description Answer the user's last message, in Anthropic's shape; with `stream`, as server-sent events.
+         *
+         *     The headers `anthropic-version` and `anthropic-beta` are ignored.
+         */
+        post: operations["create_message_v1_messages_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/messages/count_tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Count Tokens
+         * @description Estimate the tokens of a message: characters / 4. Each language model behind a router would count others.
+         */
+        post: operations["count_tokens_v1_messages_count_tokens_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/integrations/open-webui": {
         parameters: {
             query?: never;
@@ -1662,6 +1706,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/responses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Respond
+         * @description Answer the user's last message, in the shape of OpenAI's Responses API; with `stream`, as server-sent events.
+         *
+         *     Answers are not stored: send the whole conversation in `input`. The header `X-Message-Id` is the id of the answer in
+         *     the caller's page. It is recorded, so that feedback may refer to it.
+         */
+        post: operations["respond_v1_responses_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models/{model}/replies:export": {
         parameters: {
             query?: never;
@@ -1857,7 +1924,13 @@ export interface paths {
          */
         get: operations["list_routes_v1_models__model__routes_get"];
         put?: never;
-        post?: never;
+        /**
+         * Add
+         * @description Add a route, or replace one that was added before: the fields of a `[[models.routes]]` table.
+         *
+         *     `key_env` names an environment variable of the service. It begins with ONLINE_ROUTE_, so that no other secret leaves the service.
+         */
+        post: operations["add_v1_models__model__routes_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1876,6 +1949,179 @@ export interface paths {
          * @description Explain why a question went to its route: what was expected of each, as the live version sees it.
          */
         get: operations["explain_route_v1_models__model__predictions__id__route_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/routes/report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Report Routes
+         * @description Report what the routes have answered, cost and earned, what each would have alone, and which is best at which topic.
+         *
+         *     Estimates are doubly robust, by the logged propensities.
+         */
+        get: operations["report_routes_v1_models__model__routes_report_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/routes/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Preview Routes
+         * @description FigureInterval from the newest answers what another budget would cost and earn.
+         */
+        get: operations["preview_routes_v1_models__model__routes_preview_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/routes/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Change Settings
+         * @description Change the budget, or how the router weighs and explores. It counts from the next version on, in every replica.
+         */
+        put: operations["change_settings_v1_models__model__routes_settings_put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/routes/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Restore
+         * @description Send questions to a retired route again.
+         */
+        put: operations["restore_v1_models__model__routes__name__put"];
+        post?: never;
+        /**
+         * Retire
+         * @description Send no more questions to a route. What is known about it is kept until it is restored.
+         */
+        delete: operations["retire_v1_models__model__routes__name__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}:record": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Record Answer
+         * @description Record what a language model has answered elsewhere, so that feedback can refer to it, and the router learns from it.
+         *
+         *     With `cost`, also what it took is learned.
+         */
+        post: operations["record_answer_v1_models__model__record_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/predictions/{id}/answers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Answer Question
+         * @description Answer a question by a language model of the fallback: chat completion chunks, as server-sent events.
+         *
+         *     The turns before the question are sent along, and the text is kept with the conversation. The id of the chunks is the
+         *     prediction_id that feedback refers to.
+         */
+        post: operations["answer_question_v1_models__model__predictions__id__answers_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/conversations/{id}/answers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Answers
+         * @description List what language models have answered in a conversation, with the feedback about it.
+         */
+        get: operations["list_answers_v1_models__model__conversations__id__answers_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/answers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Answer Texts
+         * @description List the answers whose texts are kept, with their questions and ratings.
+         *
+         *     Kept are those of conversations of the page, recorded ones, and with the option `keep_answers` all.
+         */
+        get: operations["list_answer_texts_v1_models__model__answers_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2119,6 +2365,35 @@ export interface components {
             alerts: components["schemas"]["SentAlert"][];
         };
         /**
+         * AnswerTexts
+         * @description A page of answers, the oldest first.
+         */
+        AnswerTexts: {
+            /** Answers */
+            answers: components["schemas"]["RatedAnswerText"][];
+            /**
+             * Next
+             * @description What `after` takes for the answers that follow; null after the last one.
+             */
+            next: string | null;
+        };
+        /**
+         * AnswersOfDay
+         * @description The answers of a day (UTC).
+         */
+        AnswersOfDay: {
+            /** Day */
+            day: string;
+            /** Answers */
+            answers: number;
+            /** Dollars */
+            dollars: number;
+            /** By Route */
+            by_route: {
+                [key: string]: number;
+            };
+        };
+        /**
          * AssignAnswer
          * @description Items that were assigned.
          */
@@ -2127,6 +2402,47 @@ export interface components {
             ids: string[];
             /** Assignee */
             assignee: string | null;
+        };
+        /**
+         * BudgetPreview
+         * @description The newest answers, and an estimate of them under another budget.
+         */
+        BudgetPreview: {
+            /** Answers */
+            answers: number;
+            /** Rated */
+            rated: number;
+            now: components["schemas"]["BudgetWorth"];
+            then: components["schemas"]["BudgetWorth"];
+        };
+        /**
+         * BudgetState
+         * @description The budget and its pace.
+         */
+        BudgetState: {
+            /** Max Cost Per 1K */
+            max_cost_per_1k: number | null;
+            /** Cost Per 1K */
+            cost_per_1k: number;
+            /**
+             * Price
+             * @description Reward that a cost of one budget must bring now; 0: the budget is no limit now.
+             */
+            price: number;
+        };
+        /**
+         * BudgetWorth
+         * @description The worth and the cost of answers under a budget.
+         */
+        BudgetWorth: {
+            satisfaction: components["schemas"]["FigureInterval"] | null;
+            cost_per_1k: components["schemas"]["FigureInterval"] | null;
+            /** Max Cost Per 1K */
+            max_cost_per_1k: number | null;
+            /** Shares */
+            shares: {
+                [key: string]: number;
+            };
         };
         /**
          * CancelledReport
@@ -3331,6 +3647,18 @@ export interface components {
             freshness_ms?: number | null;
         };
         /**
+         * FigureInterval
+         * @description A figure with its interval of 95 %.
+         */
+        FigureInterval: {
+            /** Value */
+            value: number;
+            /** Low */
+            low: number;
+            /** High */
+            high: number;
+        };
+        /**
          * Finding
          * @description The finding of a report, as its first words say.
          */
@@ -3379,6 +3707,43 @@ export interface components {
             reason: string;
             /** @description The same for programs; null for the words of an operator. */
             cause?: components["schemas"]["Cause"] | null;
+        };
+        /**
+         * GeneratedAnswer
+         * @description An answer of a language model, as it is kept.
+         */
+        GeneratedAnswer: {
+            /**
+             * Prediction Id
+             * @description To which feedback on the fallback refers.
+             */
+            prediction_id: string;
+            /** Route */
+            route: string;
+            /** Text */
+            text: string;
+            /** Created At */
+            created_at: string;
+            /** Feedback */
+            feedback: components["schemas"]["TurnFeedback"][];
+        };
+        /**
+         * GeneratedAnswers
+         * @description The answers of language models in one conversation.
+         */
+        GeneratedAnswers: {
+            /**
+             * Model
+             * @description The router, which takes the feedback.
+             */
+            model: string;
+            /**
+             * Answers
+             * @description By the prediction_id of the question, oldest first.
+             */
+            answers: {
+                [key: string]: components["schemas"]["GeneratedAnswer"][];
+            };
         };
         /**
          * GivenAnswer
@@ -4175,6 +4540,96 @@ export interface components {
             at: string;
         };
         /**
+         * MessageAnswer
+         * @description A message that answers.
+         */
+        MessageAnswer: {
+            /**
+             * Id
+             * @description The prediction_id that feedback refers to. The id of a task accepts no feedback.
+             */
+            id: string;
+            /**
+             * Type
+             * @constant
+             */
+            type: "message";
+            /**
+             * Role
+             * @constant
+             */
+            role: "assistant";
+            /** Model */
+            model: string;
+            /**
+             * Content
+             * @description Blocks of the types `thinking`, `text` and `tool_use`.
+             */
+            content: {
+                [key: string]: unknown;
+            }[];
+            /**
+             * Stop Reason
+             * @enum {string}
+             */
+            stop_reason: "end_turn" | "max_tokens" | "stop_sequence" | "tool_use" | "refusal";
+            /** Stop Sequence */
+            stop_sequence: string | null;
+            usage: components["schemas"]["MessageUsage"];
+            /**
+             * System Fingerprint
+             * @description The version that answered; of a router, also the route.
+             */
+            system_fingerprint?: string | null;
+            /**
+             * Feedback Url
+             * @description A signed URL; its holder may rate this answer.
+             */
+            feedback_url?: string | null;
+        };
+        /**
+         * MessageError
+         * @description An error, as the clients of Anthropic expect it.
+         */
+        MessageError: {
+            /**
+             * Type
+             * @constant
+             */
+            type: "error";
+            error: components["schemas"]["MessageErrorText"];
+        };
+        /**
+         * MessageErrorText
+         * @description An error in Anthropic's shape.
+         */
+        MessageErrorText: {
+            /** Type */
+            type: string;
+            /** Message */
+            message: string;
+        };
+        /**
+         * MessageUsage
+         * @description Counts of tokens; of words, where a ranker answers. What an endpoint does not count is estimated: characters / 4.
+         */
+        MessageUsage: {
+            /**
+             * Input Tokens
+             * @description Without those that were read from a cache.
+             */
+            input_tokens: number;
+            /**
+             * Cache Creation Input Tokens
+             * @constant
+             */
+            cache_creation_input_tokens: 0;
+            /** Cache Read Input Tokens */
+            cache_read_input_tokens: number;
+            /** Output Tokens */
+            output_tokens: number;
+        };
+        /**
          * ModelCard
          * @description A model, with the fields that OpenAI's clients read.
          */
@@ -4197,10 +4652,10 @@ export interface components {
             kind: string;
             /**
              * Task
-             * @description What it predicts: a class, a number, or a reply of its repertoire.
+             * @description What it predicts: a class, a number, a reply of its repertoire, or a route.
              * @enum {string}
              */
-            task: "classification" | "regression" | "ranking";
+            task: "classification" | "regression" | "ranking" | "routing";
             /**
              * Input
              * @description What an instance is.
@@ -4212,6 +4667,11 @@ export interface components {
              * @description The length of a vector; 0: any length, or no vector.
              */
             size: number;
+            /**
+             * Fallback
+             * @description The router that answers where this model knows no reply; empty: none.
+             */
+            fallback: string;
             /**
              * Share Sums
              * @description Whether its export `learner`, and of a model of tables every export, needs the scope predict only. Otherwise these need the scope curate.
@@ -4278,6 +4738,14 @@ export interface components {
              * @description The answer that a reward rates.
              */
             choice: string | null;
+        };
+        /**
+         * PolicyWorth
+         * @description The worth of answers, and their cost.
+         */
+        PolicyWorth: {
+            satisfaction: components["schemas"]["FigureInterval"] | null;
+            cost_per_1k: components["schemas"]["FigureInterval"] | null;
         };
         /**
          * PredictAnswer
@@ -4367,6 +4835,27 @@ export interface components {
             candidates: components["schemas"]["RankedReply"][];
             /** Abstained */
             abstained: boolean;
+        };
+        /**
+         * RatedAnswerText
+         * @description An answer whose text is kept.
+         */
+        RatedAnswerText: {
+            /** Prediction Id */
+            prediction_id: string;
+            /** Question */
+            question: string;
+            /** Answer */
+            answer: string;
+            /** Route */
+            route: string;
+            /**
+             * Reward
+             * @description Of the newest thumb or, without any, of a signal; null: not rated.
+             */
+            reward: number | null;
+            /** Created At */
+            created_at: string;
         };
         /**
          * RatedQuestion
@@ -4461,6 +4950,22 @@ export interface components {
              * @description How it is written: of a date iso, dmy, mdy, ymd, named (3 May 2026) or compact (20260503); of a number with a unit, how its digits are written, and the unit.
              */
             reads: string;
+        };
+        /**
+         * RecordReceipt
+         * @description The name of an answer that was recorded.
+         */
+        RecordReceipt: {
+            /**
+             * Prediction Id
+             * @description To which feedback on the answer refers.
+             */
+            prediction_id: string;
+            /**
+             * Feedback Url
+             * @description A signed URL; its holder may rate the answer.
+             */
+            feedback_url?: string | null;
         };
         /**
          * RefusedAnswer
@@ -5001,6 +5506,135 @@ export interface components {
             reports: components["schemas"]["ReportEntry"][];
         };
         /**
+         * ReportedRoute
+         * @description One route: its state, and what it has answered.
+         */
+        ReportedRoute: {
+            /** Name */
+            name: string;
+            /**
+             * State
+             * @description Of its circuit breaker, or elsewhere, or retired.
+             */
+            state: string;
+            /** Model */
+            model: string;
+            /** Price In */
+            price_in: number;
+            /** Price Out */
+            price_out: number;
+            /** Answers */
+            answers: number;
+            /** Share */
+            share: number;
+            /** Dollars */
+            dollars: number;
+            cost_per_1k: components["schemas"]["FigureInterval"] | null;
+            /** @description The mean of its ratings, of the questions that it has answered. */
+            satisfaction: components["schemas"]["FigureInterval"] | null;
+            /** Rated */
+            rated: number;
+            /**
+             * Seconds
+             * @description The median of its answers.
+             */
+            seconds: number | null;
+            /**
+             * Fell
+             * @description By how much its newest rewards lie below their predictions; 0: within chance.
+             */
+            fell: number;
+        };
+        /**
+         * ReportedTopic
+         * @description A topic of questions. routes: the best first.
+         */
+        ReportedTopic: {
+            /** Words */
+            words: string[];
+            /** Questions */
+            questions: number;
+            /** Example */
+            example: string;
+            /** Routes */
+            routes: components["schemas"]["TopicRoute"][];
+        };
+        /**
+         * ResponseAnswer
+         * @description A response. It also returns the settings of the request.
+         */
+        ResponseAnswer: {
+            /**
+             * Id
+             * @description The prediction_id that feedback refers to. The id of a task accepts no feedback.
+             */
+            id: string;
+            /**
+             * Object
+             * @constant
+             */
+            object: "response";
+            /** Created At */
+            created_at: number;
+            /** Completed At */
+            completed_at: number | null;
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "in_progress" | "completed" | "incomplete" | "failed";
+            /**
+             * Incomplete Details
+             * @description `reason`: max_output_tokens or content_filter.
+             */
+            incomplete_details: {
+                [key: string]: string;
+            } | null;
+            /** Error */
+            error: {
+                [key: string]: string;
+            } | null;
+            /** Model */
+            model: string;
+            /**
+             * Output
+             * @description Items: reasoning, a message with texts or a refusal, calls of functions.
+             */
+            output: unknown[];
+            usage: components["schemas"]["ResponseUsage"] | null;
+            /**
+             * System Fingerprint
+             * @description The version, or the route, that answered.
+             * @default
+             */
+            system_fingerprint?: string;
+            /**
+             * Feedback Url
+             * @description A signed URL; its holder may rate this answer.
+             */
+            feedback_url?: string | null;
+        };
+        /**
+         * ResponseUsage
+         * @description Counts of tokens; of a ranker, which chooses among whole replies, of words.
+         */
+        ResponseUsage: {
+            /** Input Tokens */
+            input_tokens: number;
+            /** Input Tokens Details */
+            input_tokens_details: {
+                [key: string]: number;
+            };
+            /** Output Tokens */
+            output_tokens: number;
+            /** Output Tokens Details */
+            output_tokens_details: {
+                [key: string]: number;
+            };
+            /** Total Tokens */
+            total_tokens: number;
+        };
+        /**
          * RollBackDetails
          * @description The last roll back, and the judgements since.
          */
@@ -5027,6 +5661,32 @@ export interface components {
             version: string;
             /** Learned Until */
             learned_until: number;
+        };
+        /**
+         * RouteAlone
+         * @description An estimate for one route, had it answered everything.
+         */
+        RouteAlone: {
+            satisfaction: components["schemas"]["FigureInterval"] | null;
+            cost_per_1k: components["schemas"]["FigureInterval"] | null;
+            /** Route */
+            route: string;
+        };
+        /**
+         * RouteChange
+         * @description A change of a router.
+         */
+        RouteChange: {
+            /**
+             * Name
+             * @description The route; empty for settings of the router.
+             */
+            name: string;
+            /**
+             * Offset
+             * @description A version with `learned_until` >= this offset decides by it.
+             */
+            offset: number;
         };
         /**
          * RouteExpectation
@@ -5104,10 +5764,10 @@ export interface components {
             model: string;
             /**
              * State
-             * @description Of its circuit breaker: open, it gets no requests.
+             * @description Of its circuit breaker: open, it gets no requests. elsewhere: others ask it, and record its answers.
              * @enum {string}
              */
-            state: "closed" | "open" | "half-open";
+            state: "closed" | "open" | "half-open" | "elsewhere" | "retired";
             /**
              * Running
              * @description Requests of this worker that are being answered.
@@ -5153,6 +5813,31 @@ export interface components {
             };
         };
         /**
+         * RouterReport
+         * @description The report about a router, of its newest answers.
+         */
+        RouterReport: {
+            /** Answers */
+            answers: number;
+            /** Rated */
+            rated: number;
+            /** Dollars */
+            dollars: number;
+            /** Since */
+            since: string | null;
+            /** Routes */
+            routes: components["schemas"]["ReportedRoute"][];
+            /** Alone */
+            alone: components["schemas"]["RouteAlone"][];
+            router: components["schemas"]["PolicyWorth"];
+            saved: components["schemas"]["SavedMoney"] | null;
+            /** Days */
+            days: components["schemas"]["AnswersOfDay"][];
+            /** Topics */
+            topics: components["schemas"]["ReportedTopic"][];
+            budget: components["schemas"]["BudgetState"];
+        };
+        /**
          * RouterState
          * @description The routes of a router, and its budget. US dollars.
          */
@@ -5171,6 +5856,16 @@ export interface components {
              * @description Reward that a cost of one budget must bring now; 0: the budget is no limit now.
              */
             price: number;
+        };
+        /**
+         * SavedMoney
+         * @description The money saved against the route that is best alone.
+         */
+        SavedMoney: {
+            /** Strongest */
+            strongest: string;
+            dollars: components["schemas"]["FigureInterval"];
+            share: components["schemas"]["FigureInterval"];
         };
         /**
          * SentAlert
@@ -5458,6 +6153,17 @@ export interface components {
             duration_ms: number;
         };
         /**
+         * TokenCount
+         * @description The number of tokens of a request.
+         */
+        TokenCount: {
+            /**
+             * Input Tokens
+             * @description An estimate: characters / 4, without images and files.
+             */
+            input_tokens: number;
+        };
+        /**
          * TopQuestion
          * @description Questions of one meaning. text: the one that was asked most. variants: others of them.
          */
@@ -5528,6 +6234,20 @@ export interface components {
              * @description Why there are no questions to show; null if there are.
              */
             reason: string | null;
+        };
+        /**
+         * TopicRoute
+         * @description One route at a topic.
+         */
+        TopicRoute: {
+            /** Route */
+            route: string;
+            /** @description Had it answered all questions of the topic. */
+            satisfaction: components["schemas"]["FigureInterval"];
+            /** Answers */
+            answers: number;
+            /** Rated */
+            rated: number;
         };
         /**
          * Turn
@@ -6295,6 +7015,406 @@ export interface components {
             grace_hours?: number;
         };
         /**
+         * AssistantTurn
+         * @description An earlier answer; as the last turn, the beginning of the answer.
+         */
+        AssistantTurn: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            role: "assistant";
+            /** Content */
+            content: string | (components["schemas"]["TextBlock"] | components["schemas"]["ToolUseBlock"] | components["schemas"]["ThinkingBlock"])[];
+        };
+        /**
+         * BlocksSource
+         * @description A document of texts and images.
+         */
+        BlocksSource: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "content";
+            /** Content */
+            content: string | (components["schemas"]["TextBlock"] | components["schemas"]["ImageBlock"])[];
+        };
+        /**
+         * Citations
+         * @description Citations of a document in the answer.
+         */
+        Citations: {
+            /**
+             * Enabled
+             * @description Citations are not made here.
+             * @default null
+             */
+            enabled?: false | null;
+        };
+        /**
+         * DocumentBlock
+         * @description A document: a PDF, or texts. Its title and context are sent as texts before it.
+         */
+        DocumentBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "document";
+            /** Source */
+            source: components["schemas"]["EncodedSource"] | components["schemas"]["UrlSource"] | components["schemas"]["TextSource"] | components["schemas"]["BlocksSource"];
+            /**
+             * Title
+             * @default null
+             */
+            title?: string | null;
+            /**
+             * Context
+             * @default null
+             */
+            context?: string | null;
+            /** @default null */
+            citations?: components["schemas"]["Citations"] | null;
+        };
+        /**
+         * EncodedSource
+         * @description A file in the request.
+         */
+        EncodedSource: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "base64";
+            /** Media Type */
+            media_type: string;
+            /** Data */
+            data: string;
+        };
+        /**
+         * ImageBlock
+         * @description An image.
+         */
+        ImageBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "image";
+            /** Source */
+            source: components["schemas"]["EncodedSource"] | components["schemas"]["UrlSource"];
+        };
+        /**
+         * MessageMetadata
+         * @description Metadata of a request.
+         */
+        MessageMetadata: {
+            /**
+             * User Id
+             * @description The user; of a longer name, the first 128 characters.
+             * @default null
+             */
+            user_id?: string | null;
+        };
+        /**
+         * MessageTool
+         * @description A tool of the caller.
+         */
+        MessageTool: {
+            /**
+             * Type
+             * @default null
+             */
+            type?: "custom" | null;
+            /** Name */
+            name: string;
+            /**
+             * Description
+             * @default null
+             */
+            description?: string | null;
+            /** Input Schema */
+            input_schema: {
+                [key: string]: unknown;
+            };
+            /**
+             * Input Examples
+             * @default null
+             */
+            input_examples?: unknown[] | null;
+            /**
+             * Strict
+             * @default null
+             */
+            strict?: boolean | null;
+        };
+        /**
+         * MessageToolChoice
+         * @description The tools that may be called.
+         */
+        MessageToolChoice: {
+            /**
+             * Type
+             * @enum {string}
+             */
+            type: "auto" | "any" | "tool" | "none";
+            /**
+             * Name
+             * @default null
+             */
+            name?: string | null;
+            /**
+             * Disable Parallel Tool Use
+             * @default false
+             */
+            disable_parallel_tool_use?: boolean | null;
+        };
+        /**
+         * OutputConfig
+         * @description The form of the answer, and the effort for it.
+         */
+        OutputConfig: {
+            /**
+             * Effort
+             * @default null
+             */
+            effort?: ("low" | "medium" | "high" | "xhigh" | "max") | null;
+            /** @default null */
+            format?: components["schemas"]["OutputFormat"] | null;
+        };
+        /**
+         * OutputFormat
+         * @description A JSON schema of the answer.
+         */
+        OutputFormat: {
+            /**
+             * Type
+             * @constant
+             */
+            type: "json_schema";
+            /** Schema */
+            schema: {
+                [key: string]: unknown;
+            };
+        };
+        /**
+         * SystemTurn
+         * @description Instructions in the middle of a conversation.
+         */
+        SystemTurn: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            role: "system";
+            /** Content */
+            content: string | components["schemas"]["TextBlock"][];
+        };
+        /**
+         * TextBlock
+         * @description A text.
+         */
+        TextBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "text";
+            /** Text */
+            text: string;
+        };
+        /**
+         * TextSource
+         * @description A document of plain text.
+         */
+        TextSource: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "text";
+            /** Data */
+            data: string;
+        };
+        /**
+         * ThinkingBlock
+         * @description Reasoning of an earlier turn, which is not sent again.
+         */
+        ThinkingBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "redacted_thinking" | "thinking";
+        };
+        /**
+         * ThinkingSettings
+         * @description The reasoning that the request asks for.
+         */
+        ThinkingSettings: {
+            /**
+             * Type
+             * @enum {string}
+             */
+            type: "enabled" | "disabled" | "adaptive" | "between_tools";
+            /**
+             * Budget Tokens
+             * @default null
+             */
+            budget_tokens?: number | null;
+        };
+        /**
+         * ToolResultBlock
+         * @description The result of a call.
+         */
+        ToolResultBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "tool_result";
+            /** Tool Use Id */
+            tool_use_id: string;
+            /**
+             * Content
+             * @default null
+             */
+            content?: string | (components["schemas"]["TextBlock"] | components["schemas"]["ImageBlock"] | components["schemas"]["DocumentBlock"])[] | null;
+            /**
+             * Is Error
+             * @default false
+             */
+            is_error?: boolean | null;
+        };
+        /**
+         * ToolUseBlock
+         * @description A call of a tool, of an earlier turn.
+         */
+        ToolUseBlock: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "tool_use";
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Input */
+            input: {
+                [key: string]: unknown;
+            };
+        };
+        /**
+         * UrlSource
+         * @description A file elsewhere.
+         */
+        UrlSource: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "url";
+            /** Url */
+            url: string;
+        };
+        /**
+         * UserTurn
+         * @description Texts, images and documents of the user, and results of tools.
+         */
+        UserTurn: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            role: "user";
+            /** Content */
+            content: string | (components["schemas"]["TextBlock"] | components["schemas"]["ImageBlock"] | components["schemas"]["DocumentBlock"] | components["schemas"]["ToolResultBlock"])[];
+        };
+        /**
+         * MessageRequest
+         * @description A request for a message.
+         */
+        MessageRequest: {
+            /**
+             * Model
+             * @description The name of a model that chats: a ranker, or a router.
+             */
+            model: string;
+            /** Messages */
+            messages: (components["schemas"]["UserTurn"] | components["schemas"]["AssistantTurn"] | components["schemas"]["SystemTurn"])[];
+            /**
+             * System
+             * @default null
+             */
+            system?: string | components["schemas"]["TextBlock"][] | null;
+            /**
+             * Tools
+             * @default null
+             */
+            tools?: components["schemas"]["MessageTool"][] | null;
+            /** @default null */
+            tool_choice?: components["schemas"]["MessageToolChoice"] | null;
+            /** @default null */
+            thinking?: components["schemas"]["ThinkingSettings"] | null;
+            /** @default null */
+            output_config?: components["schemas"]["OutputConfig"] | null;
+            /**
+             * @description The older name of `output_config.format`.
+             * @default null
+             */
+            output_format?: components["schemas"]["OutputFormat"] | null;
+            /** Max Tokens */
+            max_tokens: number;
+            /**
+             * Stop Sequences
+             * @default null
+             */
+            stop_sequences?: string[] | null;
+            /**
+             * Stream
+             * @default false
+             */
+            stream?: boolean | null;
+            /** @default null */
+            metadata?: components["schemas"]["MessageMetadata"] | null;
+        };
+        /**
+         * CountRequest
+         * @description A request for the number of tokens of a message. It also has the other fields of a request for the message.
+         */
+        CountRequest: {
+            /**
+             * Model
+             * @description The name of a model that chats: a ranker, or a router.
+             */
+            model: string;
+            /** Messages */
+            messages: (components["schemas"]["UserTurn"] | components["schemas"]["AssistantTurn"] | components["schemas"]["SystemTurn"])[];
+            /**
+             * System
+             * @default null
+             */
+            system?: string | components["schemas"]["TextBlock"][] | null;
+            /**
+             * Tools
+             * @default null
+             */
+            tools?: components["schemas"]["MessageTool"][] | null;
+            /** @default null */
+            tool_choice?: components["schemas"]["MessageToolChoice"] | null;
+            /** @default null */
+            thinking?: components["schemas"]["ThinkingSettings"] | null;
+            /** @default null */
+            output_config?: components["schemas"]["OutputConfig"] | null;
+            /**
+             * @description The older name of `output_config.format`.
+             * @default null
+             */
+            output_format?: components["schemas"]["OutputFormat"] | null;
+        };
+        /**
          * OpenWebuiSubject
          * @description The chat or message of an event.
          */
@@ -6607,6 +7727,535 @@ export interface components {
             metadata?: {
                 [key: string]: unknown;
             } | null;
+        };
+        /**
+         * FunctionCallItem
+         * @description A call of a function, as an earlier answer had it.
+         */
+        FunctionCallItem: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "function_call";
+            /** Call Id */
+            call_id: string;
+            /** Name */
+            name: string;
+            /** Arguments */
+            arguments: string;
+        };
+        /**
+         * FunctionOutputItem
+         * @description The output of a function that was called.
+         */
+        FunctionOutputItem: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "function_call_output";
+            /** Call Id */
+            call_id: string;
+            /** Output */
+            output: string | components["schemas"]["ResponsePart"][];
+        };
+        /**
+         * FunctionTool
+         * @description A function that the model may call. Other tools run at the vendor, and are refused.
+         */
+        FunctionTool: {
+            /** Type */
+            type: string;
+            /**
+             * Name
+             * @default
+             */
+            name?: string;
+            /**
+             * Description
+             * @default null
+             */
+            description?: string | null;
+            /**
+             * Parameters
+             * @default null
+             */
+            parameters?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Strict
+             * @default null
+             */
+            strict?: boolean | null;
+        };
+        /**
+         * MessageItem
+         * @description A message of the conversation.
+         */
+        MessageItem: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "message";
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "user" | "assistant" | "system" | "developer";
+            /** Content */
+            content: string | components["schemas"]["ResponsePart"][];
+        };
+        /**
+         * ReasoningItem
+         * @description The reasoning of an earlier answer, which is not sent on.
+         */
+        ReasoningItem: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "reasoning";
+        };
+        /**
+         * ResponsePart
+         * @description A part of a message, or of the output of a function.
+         */
+        ResponsePart: {
+            /** Type */
+            type: string;
+            /**
+             * Text
+             * @default null
+             */
+            text?: string | null;
+            /**
+             * Refusal
+             * @default null
+             */
+            refusal?: string | null;
+            /**
+             * Image Url
+             * @default null
+             */
+            image_url?: string | null;
+            /**
+             * Detail
+             * @default null
+             */
+            detail?: string | null;
+            /**
+             * Filename
+             * @default null
+             */
+            filename?: string | null;
+            /**
+             * File Data
+             * @default null
+             */
+            file_data?: string | null;
+            /**
+             * File Url
+             * @default null
+             */
+            file_url?: string | null;
+            /**
+             * File Id
+             * @default null
+             */
+            file_id?: string | null;
+            /**
+             * Input Audio
+             * @default null
+             */
+            input_audio?: {
+                [key: string]: unknown;
+            } | null;
+        };
+        /**
+         * TextFormat
+         * @description The form of the answer: text, json_object, or json_schema with its name and schema.
+         */
+        TextFormat: {
+            /**
+             * Type
+             * @default text
+             */
+            type?: string;
+            /**
+             * Name
+             * @default null
+             */
+            name?: string | null;
+            /**
+             * Description
+             * @default null
+             */
+            description?: string | null;
+            /**
+             * Schema
+             * @default null
+             */
+            schema?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Strict
+             * @default null
+             */
+            strict?: boolean | null;
+        };
+        /**
+         * TextOptions
+         * @description Options of the text.
+         */
+        TextOptions: {
+            /** @default null */
+            format?: components["schemas"]["TextFormat"] | null;
+            /**
+             * Verbosity
+             * @default null
+             */
+            verbosity?: string | null;
+        };
+        /**
+         * ToolChoice
+         * @description The tools that the model has to choose from: a `function` by its name, or `allowed_tools`, with their mode.
+         */
+        ToolChoice: {
+            /** Type */
+            type: string;
+            /**
+             * Name
+             * @default
+             */
+            name?: string;
+            /**
+             * Mode
+             * @default auto
+             * @enum {string}
+             */
+            mode?: "auto" | "required";
+            /** Tools */
+            tools?: components["schemas"]["FunctionTool"][];
+        };
+        /**
+         * ResponseRequest
+         * @description A request for a response. The last message of the user in `input` is the question.
+         */
+        ResponseRequest: {
+            /**
+             * Model
+             * @description The name of a model that chats: a ranker, or a router.
+             */
+            model: string;
+            /** Input */
+            input: string | (components["schemas"]["MessageItem"] | components["schemas"]["FunctionCallItem"] | components["schemas"]["FunctionOutputItem"] | components["schemas"]["ReasoningItem"])[];
+            /**
+             * Instructions
+             * @default null
+             */
+            instructions?: string | null;
+            /**
+             * Tools
+             * @default null
+             */
+            tools?: components["schemas"]["FunctionTool"][] | null;
+            /**
+             * Tool Choice
+             * @default null
+             */
+            tool_choice?: ("none" | "auto" | "required") | components["schemas"]["ToolChoice"] | null;
+            /**
+             * Parallel Tool Calls
+             * @default null
+             */
+            parallel_tool_calls?: boolean | null;
+            /** @default null */
+            text?: components["schemas"]["TextOptions"] | null;
+            /**
+             * Reasoning
+             * @description Its `effort` is sent on.
+             * @default null
+             */
+            reasoning?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Max Output Tokens
+             * @default null
+             */
+            max_output_tokens?: number | null;
+            /**
+             * Temperature
+             * @default null
+             */
+            temperature?: number | null;
+            /**
+             * Top P
+             * @default null
+             */
+            top_p?: number | null;
+            /**
+             * Presence Penalty
+             * @default null
+             */
+            presence_penalty?: number | null;
+            /**
+             * Frequency Penalty
+             * @default null
+             */
+            frequency_penalty?: number | null;
+            /**
+             * Top Logprobs
+             * @default null
+             */
+            top_logprobs?: number | null;
+            /**
+             * Include
+             * @description Only `message.output_text.logprobs` is read.
+             * @default null
+             */
+            include?: string[] | null;
+            /**
+             * Stream
+             * @default false
+             */
+            stream?: boolean | null;
+            /**
+             * User
+             * @default null
+             */
+            user?: unknown;
+            /**
+             * Safety Identifier
+             * @description The user, where `user` is not given.
+             * @default null
+             */
+            safety_identifier?: string | null;
+            /**
+             * Metadata
+             * @description Returned with the response. `task` marks a task of the page, which is not a question.
+             * @default null
+             */
+            metadata?: {
+                [key: string]: string;
+            } | null;
+        };
+        /**
+         * RouteSettings
+         * @description A `[[models.routes]]` table of online.toml, or a route that was added at run time.
+         */
+        RouteSettings: {
+            /**
+             * Name
+             * @description Name of the route.
+             */
+            name: string;
+            /**
+             * Url
+             * @description Base URL of an OpenAI-compatible endpoint; /chat/completions is appended.
+             */
+            url: string;
+            /**
+             * Model
+             * @description The model that the endpoint is asked for.
+             */
+            model: string;
+            /**
+             * Price In
+             * @description US dollars per million tokens of the prompt.
+             * @default 0
+             */
+            price_in?: number;
+            /**
+             * Price Out
+             * @description US dollars per million tokens of the answer.
+             * @default 0
+             */
+            price_out?: number;
+            /**
+             * Price Cached
+             * @description US dollars per million tokens of the prompt that the endpoint has cached. Default: price_in.
+             * @default null
+             */
+            price_cached?: number | null;
+            /**
+             * System
+             * @description A system prompt that precedes the messages.
+             * @default
+             */
+            system?: string;
+            /**
+             * Parameters
+             * @description Fields of the request that this route always has, such as temperature.
+             */
+            parameters?: {
+                [key: string]: unknown;
+            };
+            /**
+             * Key Env
+             * @description Name of the environment variable that has the key. The key itself is never stored.
+             * @default
+             */
+            key_env?: string;
+            /**
+             * Headers
+             * @description Further headers of each request.
+             */
+            headers?: {
+                [key: string]: string;
+            };
+            /**
+             * Connect Timeout S
+             * @description Seconds to connect.
+             * @default 5
+             */
+            connect_timeout_s?: number;
+            /**
+             * First Token Timeout S
+             * @description Seconds until the answer begins.
+             * @default 30
+             */
+            first_token_timeout_s?: number;
+            /**
+             * Timeout S
+             * @description Seconds for the whole answer.
+             * @default 300
+             */
+            timeout_s?: number;
+            /**
+             * Retries
+             * @description Repetitions of a failed request before the next route is tried.
+             * @default 1
+             */
+            retries?: number;
+            /**
+             * Max Parallel
+             * @description Requests at once; further ones go to the next route.
+             * @default 256
+             */
+            max_parallel?: number;
+            /**
+             * Context Tokens
+             * @description Longest prompt that is sent, in tokens; 0: any.
+             * @default 0
+             */
+            context_tokens?: number;
+            /**
+             * Reads Images
+             * @description Whether requests with images may go there.
+             * @default true
+             */
+            reads_images?: boolean;
+            /**
+             * Calls Tools
+             * @description Whether requests with tools may go there.
+             * @default true
+             */
+            calls_tools?: boolean;
+            /**
+             * Prior
+             * @description The share of good answers that is expected before any rating.
+             * @default null
+             */
+            prior?: number | null;
+        };
+        /**
+         * RouterSettings
+         * @description Settings of a router that change at run time; one that is left out keeps its value.
+         */
+        RouterSettings: {
+            /**
+             * Max Cost Per 1K
+             * @description US dollars that 1,000 requests may cost on average; 0: no budget.
+             * @default null
+             */
+            max_cost_per_1k?: number | null;
+            /**
+             * Cost Weight
+             * @default null
+             */
+            cost_weight?: number | null;
+            /**
+             * Latency Weight
+             * @default null
+             */
+            latency_weight?: number | null;
+            /**
+             * Explore
+             * @default null
+             */
+            explore?: number | null;
+            /**
+             * Explore New
+             * @default null
+             */
+            explore_new?: number | null;
+            /**
+             * Stay
+             * @default null
+             */
+            stay?: number | null;
+        };
+        /**
+         * RecordRequest
+         * @description An answer that a language model has given elsewhere.
+         */
+        RecordRequest: {
+            /**
+             * Question
+             * @description The text that was asked.
+             */
+            question: string;
+            /**
+             * Answer
+             * @description The text that was answered. It is kept until its prediction expires.
+             * @default
+             */
+            answer?: string;
+            /**
+             * Source
+             * @description Which language model has answered: the name of a route, or any without routes.
+             */
+            source: string;
+            /**
+             * Propensity
+             * @description The probability with which the source was chosen; 1: such questions always go there.
+             * @default 1
+             */
+            propensity?: number;
+            /**
+             * User
+             * @description The user who asked.
+             * @default null
+             */
+            user?: string | null;
+            /**
+             * Cost
+             * @description US dollars.
+             * @default null
+             */
+            cost?: number | null;
+            /**
+             * Seconds
+             * @description Until the answer was complete.
+             * @default 0
+             */
+            seconds?: number;
+        };
+        /**
+         * AnswerRequest
+         * @description The wish for an answer of a language model.
+         */
+        AnswerRequest: {
+            /**
+             * Exclude
+             * @description Routes that have answered already.
+             */
+            exclude?: string[];
         };
         /**
          * SharesMessage
@@ -10808,6 +12457,126 @@ export interface operations {
             };
         };
     };
+    create_message_v1_messages_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MessageRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageError"];
+                };
+            };
+            /** @description The model does not exist, or does not chat. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageError"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageError"];
+                };
+            };
+        };
+    };
+    count_tokens_v1_messages_count_tokens_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CountRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TokenCount"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageError"];
+                };
+            };
+            /** @description The model does not exist, or does not chat. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageError"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageError"];
+                };
+            };
+        };
+    };
     receive_open_webui_event_integrations_open_webui_post: {
         parameters: {
             query?: never;
@@ -13847,6 +15616,66 @@ export interface operations {
             };
         };
     };
+    respond_v1_responses_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResponseRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResponseAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatError"];
+                };
+            };
+            /** @description The model does not exist, or does not chat. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatError"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatError"];
+                };
+            };
+        };
+    };
     export_replies_v1_models__model__replies_export_get: {
         parameters: {
             query?: {
@@ -14907,6 +16736,86 @@ export interface operations {
             };
         };
     };
+    add_v1_models__model__routes_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RouteSettings"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RouteChange"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     explain_route_v1_models__model__predictions__id__route_get: {
         parameters: {
             query?: never;
@@ -14926,6 +16835,720 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RouteReasons"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    report_routes_v1_models__model__routes_report_get: {
+        parameters: {
+            query?: {
+                /** @description Answers that are read, the newest. */
+                newest?: number;
+            };
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RouterReport"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    preview_routes_v1_models__model__routes_preview_get: {
+        parameters: {
+            query: {
+                /** @description US dollars per 1,000 requests; 0: no budget. */
+                max_cost_per_1k: number;
+            };
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BudgetPreview"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    change_settings_v1_models__model__routes_settings_put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RouterSettings"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RouteChange"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    restore_v1_models__model__routes__name__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RouteChange"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    retire_v1_models__model__routes__name__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RouteChange"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    record_answer_v1_models__model__record_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RecordRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RecordReceipt"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    answer_question_v1_models__model__predictions__id__answers_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["AnswerRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    list_answers_v1_models__model__conversations__id__answers_get: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The user whose conversations are meant, for callers that may act for any user. */
+                "X-User"?: string | null;
+            };
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GeneratedAnswers"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    list_answer_texts_v1_models__model__answers_get: {
+        parameters: {
+            query?: {
+                /** @description The `next` of the page before. */
+                after?: string;
+                /** @description Answers of a page, at most. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnswerTexts"];
                 };
             };
             /** @description The request is invalid; nothing was changed. */

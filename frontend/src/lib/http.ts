@@ -1,6 +1,6 @@
 /* How the page asks the service: requests, uploads, downloads and events, and the errors of those that fail.
 
-   lib/api -> call, upload, download, keepListening -> fetch / XMLHttpRequest / EventSource
+   lib/api -> call, openStream, upload, download, keepListening -> fetch / XMLHttpRequest / EventSource
                  |-> ApiError        |-> whether the service answers -> Connection
    Session ----> the user whom requests name
 
@@ -158,6 +158,48 @@ export function upload<T>(
     request.send(body);
   });
 }
+
+/** An answer that comes piece by piece. events: the data of each server-sent event. */
+export interface Stream {
+  headers: Headers;
+  events: AsyncIterable<string>;
+}
+
+/** Ask for a stream. signal: by which the page gives it up; then it rejects with the signal's error. */
+export async function openStream(url: string, body: unknown, signal: AbortSignal): Promise<Stream> {
+  const headers = { 'content-type': 'application/json' };
+  const response = await reach(url, { method: 'POST', signal, headers, body: JSON.stringify(body) }, signal);
+  if (response.ok && response.body) return { headers: response.headers, events: readEvents(response.body) };
+  const answer = (await response.json().catch(() => null)) as unknown;
+  if (isOfProxy(response.status, answer)) throw new ApiError(NO_ANSWER);
+  if (REFUSALS.includes(response.status)) identity.load();
+  throw failure(answer, response.status, response.headers.get('retry-after'));
+}
+
+const END_OF_EVENT = /\r?\n\r?\n/;
+
+async function* readEvents(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<string> {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const events = (rest + value).split(END_OF_EVENT);
+      rest = events.pop() ?? '';
+      for (const event of events) yield dataOf(event);
+    }
+  } finally {
+    await reader.cancel().catch(() => {});
+  }
+}
+
+const dataOf = (event: string): string =>
+  event
+    .split(/\r?\n/)
+    .filter((line) => line.startsWith('data:'))
+    .map((line) => line.slice('data:'.length).trimStart())
+    .join('\n');
 
 const REOPEN_MS = 3000;
 

@@ -31,7 +31,8 @@ export type PredictResponse<Prediction = RankerPrediction> = Omit<Schemas['Predi
   isLocal?: boolean;
 };
 type FeedbackSubject = { [Name in 'id' | 'prediction_id']: string };
-export type Thumb = { reward: 0 | 1; reason?: string; comment?: string };
+/** signal: of an answer of a language model that was better, or worse, than another. */
+export type Thumb = { reward: 0 | 1; reason?: string; comment?: string; signal?: 'preference' };
 /** How far a correction reaches. */
 export type CorrectionScope = NonNullable<Schemas['FeedbackItem']['scope']>;
 export type Correction = { correction: string; scope?: CorrectionScope };
@@ -152,3 +153,15 @@ export type DevicesAnswer = Schemas['DevicesAnswer'];
 export type DeviceState = Schemas['DeviceState'];
 export type ModelPlace = Schemas['ModelPlace'];
 export type EncoderManifest = Schemas['EncoderManifest'];
+/** An answer of a language model, as it is kept. */
+export type StoredGenerated = Schemas['GeneratedAnswer'];
+export type StoredGeneratedAnswers = Schemas['GeneratedAnswers'];
+export type RouteReasons = Schemas['RouteReasons'];
+/** A figure with its interval of 95 %. */
+export type Estimate = Schemas['FigureInterval'];
+export type RouterReport = Schemas['RouterReport'];
+export type ReportedRoute = Schemas['ReportedRoute'];
+export type ReportedTopic = Schemas['ReportedTopic'];
+export type BudgetPreview = Schemas['BudgetPreview'];
+export type BudgetWorth = Schemas['BudgetWorth'];
+export type RouteChange = Schemas['RouteChange'];

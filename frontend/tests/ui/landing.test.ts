@@ -20,6 +20,8 @@ test('the chat and the drawing page are offered until the models are known, and 
   expect(isServed('chat', null)).toBe(true);
   expect(isServed('chat', [TABLE])).toBe(false);
   expect(isServed('draw', [CHAT])).toBe(false);
+  expect(isServed('routes', [CHAT])).toBe(false);
+  expect(isServed('routes', [CHAT, card({ id: 'router', task: 'routing' })])).toBe(true);
   expect(isServed('learning', [])).toBe(true);
 });
 

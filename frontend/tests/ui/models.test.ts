@@ -11,6 +11,7 @@ const card = (id: string, task: ModelCard['task']): ModelCard => ({
   owned_by: 'online',
   input: 'text',
   size: 0,
+  fallback: '',
   share_sums: false,
 });
 

@@ -14,7 +14,7 @@ class ColumnEncoder:
 
     def __init__(self, encoder: Encoder, profile: TableProfile) -> None:
         self.encoder, self._treat = encoder, create_treatment(profile)
-        self.epoch, self.is_slow = encoder.epoch, encoder.is_slow
+        self.epoch, self.is_slow, self.quick_chars = encoder.epoch, encoder.is_slow, encoder.quick_chars
 
     def encode(self, instances: Sequence[object]) -> list[bytes]:
         """Encode the instances. Raises ValueError as the encoder does."""

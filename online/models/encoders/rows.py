@@ -36,6 +36,7 @@ class VectorEncoder:
     """
 
     is_slow = False
+    quick_chars = 0
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -99,6 +100,7 @@ class TableEncoder:
 
     epoch = "table"
     is_slow = False
+    quick_chars = 0
 
     def encode(self, instances: Sequence[object]) -> list[bytes]:
         """Return the rows as canonical JSON. Raises BadInput that names the instance."""

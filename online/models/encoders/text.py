@@ -119,6 +119,7 @@ class TextEncoder:
 
     epoch = f"minilm-{minilm.WEIGHTS_SHA256[:8]}-int8x{TEXT_SCALE}-{minilm.GRAPH_VERSION}"
     is_slow = True
+    quick_chars = 0
 
     def __init__(
         self,

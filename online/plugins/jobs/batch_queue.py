@@ -87,7 +87,7 @@ class YieldingEncoder:
     """
 
     def __init__(self, encoder: Encoder, loads: Sequence[InteractiveLoad]) -> None:
-        self.epoch, self.is_slow = encoder.epoch, encoder.is_slow
+        self.epoch, self.is_slow, self.quick_chars = encoder.epoch, encoder.is_slow, encoder.quick_chars
         self._encoder, self._loads = encoder, loads
 
     def encode(self, instances: Sequence[object]) -> list[bytes]:

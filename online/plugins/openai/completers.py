@@ -22,12 +22,12 @@ class ChatCompleter(ModelPart):
 
 def find_chatting(runtime: RuntimeDep, name: str) -> ModelRuntime:
     """Return the model that a chat names. Raises NotFound for a model that does not exist, or does not chat."""
+    found = runtime.models.get(name)
+    if found is not None and can_chat(found):
+        return found
     chatting = [each for each, model in runtime.models.items() if can_chat(model)]
-    if name not in chatting:
-        found = runtime.models.get(name)
-        reason = f"is a {found.spec.kind} and does not chat" if found else "does not exist"
-        raise NotFound(f"the model {name!r} {reason}; these models chat: {', '.join(chatting) or 'none'}")
-    return runtime.models[name]
+    reason = f"is a {found.spec.kind} and does not chat" if found else "does not exist"
+    raise NotFound(f"the model {name!r} {reason}; these models chat: {', '.join(chatting) or 'none'}")
 
 
 def can_chat(model: ModelRuntime) -> bool:

@@ -130,7 +130,7 @@ class RouterEncoder:
     def __init__(self, text: Encoder, max_chars: int) -> None:
         """text: the encoder of the texts. max_chars: the longest question."""
         self.text, self.max_chars = text, max_chars
-        self.epoch, self.is_slow = router_epoch(text.epoch), text.is_slow
+        self.epoch, self.is_slow, self.quick_chars = router_epoch(text.epoch), text.is_slow, text.quick_chars
 
     def encode(self, instances: Sequence[object]) -> list[bytes]:
         """Return the bytes of each instance. Raises ValueError that names the instance and the cause."""

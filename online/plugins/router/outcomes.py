@@ -20,7 +20,7 @@ log = logging.getLogger("online.router")
 
 MOST = 10_000
 BATCH = 128
-GATHER_S = 0.02  # in which further outcomes join a batch
+GATHER_S = 0.5  # in which further outcomes join a batch: each batch is learned, and a version is made of it
 RETRY_S = 1.0  # while the store is away
 
 

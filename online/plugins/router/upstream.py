@@ -22,6 +22,7 @@ from email.utils import parsedate_to_datetime
 from math import isfinite
 from types import TracebackType
 from typing import Literal, NamedTuple, Self, TypeVar
+from urllib.request import getproxies
 
 import aiohttp
 import httpx
@@ -825,15 +826,18 @@ def to_tokens(chars: int) -> int:
 
 
 def create_http(max_connections: int = 4_000, keep_alive_s: float = 30.0) -> httpx.AsyncClient:
-    """Return the HTTP client that all routes share. It keeps no cookies, and has no time-outs but those of each request."""
+    """Return the HTTP client that all routes share. It keeps no cookies, and has no time-outs but those of each request.
+
+    The environment is read for proxies now, and only where it names one for each request, which takes two threads.
+    """
 
     def open_session() -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(limit=max_connections, keepalive_timeout=keep_alive_s, ssl=tls)
         jar = aiohttp.DummyCookieJar()
         return aiohttp.ClientSession(
-            connector=connector, cookie_jar=jar, trust_env=True, read_bufsize=MAX_BUFFERED_BYTES
+            connector=connector, cookie_jar=jar, trust_env=has_proxies, read_bufsize=MAX_BUFFERED_BYTES
         )
 
-    tls = httpx.create_ssl_context()
+    tls, has_proxies = httpx.create_ssl_context(), bool(getproxies())
     transport = AiohttpTransport(verify=tls, client=open_session)
     return httpx.AsyncClient(transport=transport, timeout=None, follow_redirects=False)

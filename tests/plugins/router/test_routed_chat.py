@@ -228,12 +228,14 @@ def test_a_signal_stands_beside_the_thumb_of_the_same_person_and_a_preference_re
         }
         given = two.http.post("/v1/models/router:feedback", json={"feedback": [item]}).raise_for_status().json()
         wait_learned(two, given["receipts"][0]["offset"])
-        routes = two.http.get("/v1/models/router/routes").json()["routes"]
-        assert sum(each["outcomes"] for each in routes) == 1
-        return float(sum(each["ratings"] for each in routes))
+        return sum_of("ratings")
+
+    def sum_of(figure: str) -> float:
+        return float(sum(each[figure] for each in two.http.get("/v1/models/router/routes").json()["routes"]))
 
     assert give(1.0) == 1.0
     assert give(1.0, "copy") == 1.25
     assert give(0.0, "copy") == 1.25
     assert give(0.0, "preference") == 1.25
     assert give(1.0) == 1.25
+    assert until(lambda: sum_of("outcomes"), what="the outcome") == 1

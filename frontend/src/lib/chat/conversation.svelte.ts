@@ -2,7 +2,7 @@
 
    show(id) -> stored conversation  -\
    ask, askEdited -> predict -----------> exchanges: a question, its replies, their feedback
-   another -> predict, excluding those --/
+   another -> predict, excluding those --/     without a reply -> the answer of a language model
 
    An edited question starts a branch: the exchanges are a tree, and the branch chosen is shown.
 */
@@ -11,9 +11,10 @@ import { ApiError, isUnreachable } from '../http';
 import type { ChatInstance } from '../api/chat';
 import { Exchange } from './exchange.svelte';
 import { Feedback } from '../ui/feedback.svelte';
+import type { Fallback, GeneratedAnswers } from './generated_answers.svelte';
 import type { Action } from './shortcuts';
 import { Retirement } from './retirement.svelte';
-import type { PredictRequest, PredictResponse, StoredFeedback, StoredTurn } from '../schema';
+import type { PredictRequest, PredictResponse, StoredFeedback, StoredGenerated, StoredTurn } from '../schema';
 import { toAnswer, toStoredAnswer, Turn, type Answer, type ChatContext, type UndoableAction } from './turn.svelte';
 import { t } from '../messages';
 import { problemOf } from '../ui/problems';
@@ -59,7 +60,10 @@ export class Conversation {
 
   /** The question without an answer yet; null for none. */
   pending = $derived(this.pendingRequest?.exchange === null ? this.pendingRequest.question : null);
-  busy = $derived(this.pendingRequest !== null || this.loading);
+  private generating = $derived.by(() => this.turns().find(({ generated }) => generated?.isAsking)?.generated ?? null);
+  /** Whether the answer of a language model is coming. */
+  isGenerating = $derived(this.generating !== null);
+  busy = $derived(this.pendingRequest !== null || this.loading || this.isGenerating);
   /** The exchanges of the branch shown. */
   exchanges = $derived(this.findBranch());
   /** The exchanges to show: while an edited question waits, those before it. */
@@ -71,6 +75,12 @@ export class Conversation {
   replyCount = $derived(this.all.reduce((sum, { turns }) => sum + turns.length, 0));
   lastExchange = $derived(this.exchanges.at(-1) ?? null);
   last = $derived(this.lastExchange?.current ?? null);
+  /** The language models behind the model, once there is feedback about them to follow; null before. */
+  followed: Fallback | null = $derived.by(() =>
+    this.turns().some(({ generated }) => generated && generated.feedbacks.length > 0)
+      ? (this.context.fallback ?? null)
+      : null,
+  );
   learnedCount = $derived(
     this.actions.filter((done) => done instanceof Feedback && done.learned && done.isActive).length,
   );
@@ -114,7 +124,9 @@ export class Conversation {
     const answer = await this.request({ question, exchange: null, parent, edited, abort });
     if (!answer) return;
     edited?.cancelEditing();
-    this.add(new Exchange(question, this.turn(question, answer, null, parent), parent));
+    const turn = this.turn(question, answer, null, parent);
+    this.add(new Exchange(question, turn, parent));
+    void turn.generated?.ask();
   }
 
   /** The exchanges with other versions of the same question, itself included. */
@@ -147,6 +159,7 @@ export class Conversation {
 
   /** Request another reply to a question, excluding those it already got. */
   async another(exchange = this.lastExchange): Promise<void> {
+    if (exchange?.current.generated) return this.anotherGenerated(exchange.current.generated);
     if (!exchange?.hasMore || this.busy) return;
     const { question, parent } = exchange;
     const abort = new AbortController();
@@ -155,11 +168,20 @@ export class Conversation {
     const turn = this.turn(question, answer, exchange, parent);
     turn.wantsReveal = true;
     exchange.add(turn);
+    void turn.generated?.ask();
   }
+
+  private async anotherGenerated(generated: GeneratedAnswers): Promise<void> {
+    if (!this.busy) await generated.another();
+  }
+
+  /** Stop the answer of a language model. Returns whether one was coming. */
+  stopGenerating = (): boolean => this.generating?.stop() ?? false;
 
   /** Cancel the request. A new question returns to the composer, an edited one to its box. */
   stop() {
     const { pendingRequest: waiting } = this;
+    this.stopGenerating();
     if (!waiting) return;
     this.pendingRequest = null;
     if (isNew(waiting)) this.draft ||= waiting.question;
@@ -177,6 +199,7 @@ export class Conversation {
     if (done instanceof Retirement) await done.restore();
     else if (done)
       await this.turns()
+        .flatMap((turn) => [turn, ...(turn.generated ? [turn.generated] : [])])
         .find(({ feedbacks }) => feedbacks.includes(done))
         ?.undo(done);
   }
@@ -270,7 +293,9 @@ export class Conversation {
     this.missing = null;
     try {
       const { said } = await api.conversation(id);
-      if (generation === this.generation) for (const turn of said) this.restore(turn);
+      const answers = said.some(({ reply }) => reply === null) ? await this.loadGenerated(id) : {};
+      if (generation === this.generation)
+        for (const turn of said) this.restore(turn, answers[turn.prediction_id] ?? []);
     } catch (error) {
       if (generation !== this.generation) return;
       const gone = error instanceof ApiError && error.status === 404;
@@ -282,7 +307,17 @@ export class Conversation {
     if (generation === this.generation) this.loading = false;
   }
 
-  private restore(stored: StoredTurn) {
+  /** The answers of language models, by the prediction of the question. */
+  private async loadGenerated(id: string): Promise<Record<string, StoredGenerated[]>> {
+    const { fallback } = this.context;
+    if (!fallback?.isServed()) return {};
+    return fallback.api.answersOf(id).then(
+      ({ answers }) => answers,
+      () => ({}), // the questions are shown without them
+    );
+  }
+
+  private restore(stored: StoredTurn, generated: StoredGenerated[]) {
     const question = stored.question ?? t.chat.erased;
     const parent = this.all.find(({ turns }) => turns.some(({ id }) => id === stored.after)) ?? null;
     const exchange =
@@ -291,6 +326,7 @@ export class Conversation {
         : undefined;
     const turn = this.turn(question, toStoredAnswer(stored), exchange ?? null, parent);
     turn.resume(stored.feedback);
+    turn.generated?.restore(generated);
     if (exchange) exchange.add(turn);
     else this.add(new Exchange(question, turn, parent));
   }

@@ -1,16 +1,15 @@
 /* The explanation of a reply, requested when it is opened and computed by the live version. */
 
-import type { Api } from '../api/chat';
 import type { ExplanationAnswer } from '../schema';
 import { problemOf } from '../ui/problems';
 
-export class Explanation {
+export class Explanation<Answer = ExplanationAnswer> {
   open = $state(false);
-  answer = $state.raw<ExplanationAnswer | null>(null);
+  answer = $state.raw<Answer | null>(null);
   problem = $state<string | null>(null);
 
   constructor(
-    private context: { api: Pick<Api, 'explain'> },
+    private context: { api: { explain: (predictionId: string) => Promise<Answer> } },
     private predictionId: string,
   ) {}
 

@@ -15,6 +15,7 @@ import type {
 } from '../schema';
 import type { Rights } from '../ui/session.svelte';
 import { Explanation } from './explanation.svelte';
+import { GeneratedAnswers, type Fallback } from './generated_answers.svelte';
 
 const CHIPS = 3;
 /* The chance from which a reply is offered, measured by `python -m benchmarks.typed_questions --only offers`. */
@@ -32,6 +33,8 @@ const isCorrection = ({ content }: Feedback) => 'correction' in content;
 /** What the chat depends on. */
 export interface ChatContext extends FeedbackContext<Offlineable<Api>> {
   rights: Rights;
+  /** Without it, nothing answers where the model knows no reply. */
+  fallback?: Fallback;
 }
 
 /** An action that can be undone. */
@@ -75,6 +78,8 @@ export class Turn {
   readonly explanation: Explanation;
   /** null without a reply to retire. */
   readonly retirement: Retirement | null;
+  /** What language models answer; null with a reply, or without language models. */
+  readonly generated: GeneratedAnswers | null;
 
   feedbacks = $state<Feedback[]>([]);
   /** The feedback shown under the reply: the last one given or taken back. */
@@ -182,6 +187,11 @@ export class Turn {
       reply && reply.text !== '' && context.rights.mayCurate && !isLocal
         ? new Retirement(context, reply, (offset) => this.runRecheck(offset), this.before())
         : null;
+    const { complain, fallback, newId } = context;
+    this.generated =
+      reply === null && !isLocal && fallback?.isServed()
+        ? new GeneratedAnswers({ api: fallback.api, live: fallback.live, newId, complain }, actions, id)
+        : null;
   }
 
   /** Restore the feedback given before the page was opened. */
@@ -203,7 +213,8 @@ export class Turn {
 
   /** Rate the reply. The same rating again takes it back. */
   async rate(reward: 0 | 1): Promise<void> {
-    if (this.reply === null || !this.mayRate) return; // nothing to rate
+    if (!this.mayRate) return;
+    if (this.reply === null) return this.generated?.rate(reward);
     if (this.thumb && this.reward === reward) return this.undo(this.thumb);
     this.teachRequests = 0;
     this.wantsReveal = reward === 0;

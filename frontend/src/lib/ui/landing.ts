@@ -1,13 +1,14 @@
 /* Which pages a service has something to show on: it may have no chat, or nothing to draw for. */
 
 import type { ModelCard } from '../schema';
-import { isChatModel, isDrawingModel } from './models.svelte';
+import { isChatModel, isDrawingModel, isRouter } from './models.svelte';
 import { PLUGIN_OF, type PageName } from './pages';
 
 /** Whether a page has what it needs; also true until the models are known. */
 export function isServed(page: PageName, cards: readonly ModelCard[] | null): boolean {
   if (cards === null) return true;
   if (page === 'chat') return cards.some(isChatModel);
+  if (page === 'routes') return cards.some(isRouter);
   return page !== 'draw' || cards.some(isDrawingModel);
 }
 

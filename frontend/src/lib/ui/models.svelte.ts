@@ -54,6 +54,8 @@ export class Models {
 
 /** Whether the model gives replies. */
 export const isChatModel = ({ task }: ModelCard) => task === 'ranking';
+/** Whether the model sends questions to language models. */
+export const isRouter = ({ task }: ModelCard) => task === 'routing';
 /** Whether feedback about the model may wait for a curator. */
 export const hasInbox = ({ task }: ModelCard) =>
   task === 'ranking' || task === 'classification' || task === 'regression';

@@ -1,6 +1,16 @@
 /* The pages. The build also reads this list, for the service worker. */
 
-export const PAGES = ['chat', 'inbox', 'repertoire', 'draw', 'learning', 'reports', 'cluster', 'shared'] as const;
+export const PAGES = [
+  'chat',
+  'inbox',
+  'repertoire',
+  'draw',
+  'learning',
+  'reports',
+  'cluster',
+  'routes',
+  'shared',
+] as const;
 export type PageName = (typeof PAGES)[number];
 
 /** The plugin of the service that answers a page's requests, for pages that need more than the core. */
@@ -9,4 +19,5 @@ export const PLUGIN_OF: Partial<Record<PageName, string>> = {
   learning: 'monitoring',
   reports: 'reports',
   cluster: 'cluster',
+  routes: 'router',
 };

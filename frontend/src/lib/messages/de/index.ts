@@ -9,6 +9,7 @@ import { draw } from './draw';
 import { offline } from './offline';
 import { usage } from './usage';
 import { cluster } from './cluster';
+import { routes } from './routes';
 
 import type { Messages } from '../en';
 
@@ -24,4 +25,5 @@ export const de: Messages = {
   offline,
   usage,
   cluster,
+  routes,
 };

@@ -12,6 +12,7 @@ export const ui: Messages['ui'] = {
     learning: 'Lernen',
     reports: 'Berichte',
     cluster: 'Cluster',
+    routes: 'Routen',
     shared: 'Geteiltes Gespräch',
   },
   skip: 'Zum Inhalt springen',

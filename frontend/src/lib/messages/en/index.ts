@@ -9,6 +9,7 @@ import { draw } from './draw';
 import { offline } from './offline';
 import { usage } from './usage';
 import { cluster } from './cluster';
+import { routes } from './routes';
 
 export type Messages = typeof en;
 
@@ -24,4 +25,5 @@ export const en = {
   offline,
   usage,
   cluster,
+  routes,
 };

@@ -12,6 +12,7 @@ export const ui = {
     learning: 'Learning',
     reports: 'Reports',
     cluster: 'Cluster',
+    routes: 'Routes',
     shared: 'Shared conversation',
   },
   skip: 'Skip to content',
