@@ -44,6 +44,12 @@ class DeclaredRoute:
             None if prior is None else float(prior),
         )
 
+    def describe(self) -> JSONObject:
+        """Return the table that `of` reads."""
+        facts = {"price_cached": self.price_cached, "prior": self.prior}
+        stated = {name: value for name, value in facts.items() if value is not None}
+        return {"name": self.name, "price_in": self.price_in, "price_out": self.price_out, **stated}
+
     @property
     def price_level(self) -> float:
         """The level of its prices, by which costs are divided before they are learned: a declared change of prices needs no learning."""

@@ -16,6 +16,7 @@ from online.plugins.router.report.valuation import Valuation, average, list_exam
 from tests.conftest import Start
 from tests.plugins.router.fake_upstream import FakeUpstream, serve_fake
 from tests.plugins.router.test_routed_chat import ask, models, rate, wait_learned
+from tests.support import Service, until
 
 WORTH = {"small": (0.9, 0.2), "large": (0.5, 0.8)}  # of answers to questions of each topic
 COSTS = {"small": 0.0001, "large": 0.002}
@@ -61,7 +62,7 @@ def learn(answers: list[LoggedAnswer], **options: Any) -> RouterModel:
 
 
 def value(answers: list[LoggedAnswer]) -> Valuation:
-    return value_answers(answers, ["large", "small"], OPTIONS)
+    return value_answers(answers, RouterModel(OPTIONS).present(), OPTIONS)
 
 
 def test_the_interval_of_a_route_that_was_seldom_asked_has_its_true_worth() -> None:
@@ -139,6 +140,11 @@ def upstream() -> Iterator[FakeUpstream]:
         yield fake
 
 
+def has_outcomes(service: Service) -> bool:
+    routes = service.http.get("/v1/models/router/routes").json()["routes"]
+    return bool(sum(each["outcomes"] for each in routes) == 12)
+
+
 def test_the_api_reports_what_was_asked_and_rated(start: Start, upstream: FakeUpstream) -> None:
     service = start(models(upstream, {"small": "say:no", "large": "say:yes"}, explore=0.2))
     empty = service.http.get("/v1/models/router/routes/report").raise_for_status().json()
@@ -148,6 +154,7 @@ def test_the_api_reports_what_was_asked_and_rated(start: Start, upstream: FakeUp
         answer = ask(service, f"question {number}")
         offset = rate(service, answer.json(), float(answer.headers["X-Route"] == "large"))
     wait_learned(service, offset)
+    until(lambda: has_outcomes(service), what="the outcomes")
     report = service.http.get("/v1/models/router/routes/report").raise_for_status().json()
     assert report["answers"] == report["rated"] == 12 and report["dollars"] > 0
     assert sum(each["answers"] for each in report["routes"]) == 12 and report["days"][0]["answers"] == 12

@@ -1,7 +1,7 @@
 """The newest answers of a router as its log has them: who answered, with which probability, what it was worth and took."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, select
@@ -93,8 +93,3 @@ def read_answer(row: PredictionRow, given: GivenFeedback) -> LoggedAnswer | None
         outcome.get("cost"),
         outcome.get("seconds"),
     )
-
-
-def list_routes(answers: Sequence[LoggedAnswer]) -> list[str]:
-    """Return the routes that have answered, by name."""
-    return sorted({each.route for each in answers})

@@ -9,7 +9,7 @@ import numpy as np
 
 from online.models.contract import Options
 from online.plugins.router.choosing import RouteChooser
-from online.plugins.router.report.logged_answers import LoggedAnswer, list_routes
+from online.plugins.router.report.logged_answers import LoggedAnswer
 from online.plugins.router.report.topics import Topic, find_topics
 from online.plugins.router.report.valuation import Interval, Valuation, average, find_policy, value_answers
 from online.scoring.intervals import wilson_interval
@@ -21,8 +21,8 @@ Json = dict[str, Any]
 
 def describe_answers(answers: Sequence[LoggedAnswer], chooser: RouteChooser, options: Options) -> Json:
     """Return the report about answers, as the API shows it, without the facts of the routes' settings."""
-    routes = sorted({*list_routes(answers), *(each.name for each in chooser.routes)})
-    valuation = value_answers(answers, routes, options)
+    valuation = value_answers(answers, chooser, options)
+    routes = valuation.routes
     return {
         "answers": len(answers),
         "rated": sum(each.reward is not None for each in answers),
@@ -134,9 +134,9 @@ def preview_budget(answers: Sequence[LoggedAnswer], chooser: RouteChooser, optio
     budget: US dollars per 1,000 requests; 0 for none.
     """
     answers = answers[-PREVIEWED:]
-    routes = sorted({*list_routes(answers), *(each.name for each in chooser.routes)})
-    valuation = value_answers(answers, routes, options)
-    policy_NK = find_policy(chooser, answers, valuation, budget / PER_1K)
+    valuation = value_answers(answers, chooser, options)
+    routes = valuation.routes
+    policy_NK = find_policy(answers, valuation, chooser, budget / PER_1K)
     took = Counter(each.route for each in answers)
     return {
         "answers": len(answers),

@@ -2,8 +2,8 @@
 
     value of a policy pi = mean of   sum_k pi_k q_k   +   pi_a / (p_a r) * (reward - q_a)      [the second where a reward is known]
 
-q: predicted by a model of the other half of the answers, so that no answer is predicted by what it has taught (cross-fitting,
-Chernozhukov et al. 2018). p: the logged propensity. r: the share of answers whose reward is known; it is taken to be the same for
+q: predicted by a model of the other folds of the answers, so that no answer is predicted by what it has taught (cross-fitting,
+Chernozhukov et al. 2018); for the same reason a policy that learns decides by that model. p: the logged propensity. r: the share of answers whose reward is known; it is taken to be the same for
 all. So the estimate is right where the propensities are, however wrong q is (Dudik et al. 2011). Costs the same, with r the share
 whose cost is known.
 
@@ -13,19 +13,21 @@ Shapes: N answers, K routes.
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from online.models.contract import Example, Options
 from online.plugins.router.choosing import RouteChooser
 from online.plugins.router.model import RouterModel
-from online.plugins.router.options import BUDGET
 from online.plugins.router.report.logged_answers import LoggedAnswer
 from online.plugins.router.solving import Floats
 
-FOLDS = 2
+Places = NDArray[np.intp]
+
+FOLDS = 5
 LEAST_TERMS = 2  # of an interval
 NORMAL_95 = 1.959964
 MOST_PRICE = 4.0**8  # of a cost of one budget
@@ -44,16 +46,17 @@ class Interval(NamedTuple):
 class Valuation:
     """Logged answers, ready to value policies. q_NK, c_NK: expected rewards and costs, cross-fitted. place_N: the route of each answer.
 
-    reward_N, cost_N: NaN where they are not known.
+    reward_N, cost_N: NaN where they are not known. folds: the answers of each fold, and what decides by all others.
     """
 
     routes: Sequence[str]
     q_NK: Floats
     c_NK: Floats
-    place_N: np.ndarray[tuple[int], np.dtype[np.intp]]
+    place_N: Places
     propensity_N: Floats
     reward_N: Floats
     cost_N: Floats
+    folds: Sequence[tuple[Places, RouteChooser]]
 
     def value_rewards(self, policy_NK: Floats) -> Floats:
         """Return a term for each answer, whose mean is the expected reward of a policy."""
@@ -90,18 +93,22 @@ def average(terms_N: Floats, low: float = -math.inf, high: float = math.inf, tim
     return Interval(*(times * each for each in clipped))
 
 
-def value_answers(answers: Sequence[LoggedAnswer], routes: Sequence[str], options: Options) -> Valuation:
-    """Return logged answers ready to value policies. options: of the model; its budget and what it explores change nothing."""
-    inputs = [each.input for each in answers]
+def value_answers(answers: Sequence[LoggedAnswer], live: RouteChooser, options: Options) -> Valuation:
+    """Return logged answers ready to value policies. live: of the model, whose routes and prices count. options: of the model."""
+    tables = {each.route: {"name": each.route} for each in answers} | {
+        each.name: each.describe() for each in live.routes
+    }
+    routes = sorted(tables)
     q_NK, c_NK = np.zeros((len(answers), len(routes))), np.zeros((len(answers), len(routes)))
-    folds_N = np.arange(len(answers)) % FOLDS
-    for fold in range(FOLDS if answers else 0):
-        learned = [each for each, of in zip(answers, folds_N, strict=True) if of != fold]
-        model = RouterModel({**options, BUDGET: 0.0, "routes": [{"name": name} for name in routes]})
+    fold_N, folds = np.arange(len(answers)) % FOLDS, list[tuple[Places, RouteChooser]]()
+    for fold in range(min(FOLDS, len(answers))):
+        learned = [each for each, of in zip(answers, fold_N, strict=True) if of != fold]
+        model = RouterModel({**options, "routes": [tables[name] for name in routes]})
         model.learn([example for place, each in enumerate(learned) for example in list_examples(each, 2 * place)])
-        chosen = np.flatnonzero(folds_N == fold)
-        expected = model.present().expect([inputs[place] for place in chosen])
+        chosen, chooser = np.flatnonzero(fold_N == fold), model.present()
+        expected = chooser.expect([answers[place].input for place in chosen.tolist()])
         q_NK[chosen], c_NK[chosen] = expected.reward_BK, expected.cost_BK
+        folds.append((chosen, chooser))
     places = {name: place for place, name in enumerate(routes)}
     return Valuation(
         routes,
@@ -111,6 +118,7 @@ def value_answers(answers: Sequence[LoggedAnswer], routes: Sequence[str], option
         np.array([each.propensity for each in answers]),
         np.array([math.nan if each.reward is None else each.reward for each in answers]),
         np.array([math.nan if each.cost is None else each.cost for each in answers]),
+        folds,
     )
 
 
@@ -125,23 +133,24 @@ def list_examples(answer: LoggedAnswer, offset: int) -> list[Example]:
     return examples
 
 
-def find_policy(chooser: RouteChooser, answers: Sequence[LoggedAnswer], valuation: Valuation, budget: float) -> Floats:
-    """Return the policy of the live version under another budget [N, K], at the price that keeps it on these answers.
+def find_policy(answers: Sequence[LoggedAnswer], valuation: Valuation, live: RouteChooser, budget: float) -> Floats:
+    """Return the policy of a router under another budget [N, K], at the price that keeps it on these answers.
 
-    budget: US dollars per request; 0 for none.
+    live: of the model, whose settings it has. budget: US dollars per request; 0 for none.
     """
-    inputs = [each.input for each in answers]
-    if not inputs:
-        return np.zeros_like(valuation.q_NK)
-    places = [valuation.routes.index(each.name) for each in chooser.routes]
+    is_active_K = np.isin(valuation.routes, [each.name for each in live.routes])
 
     def share(price: float) -> Floats:
-        shares_NK = np.zeros_like(valuation.q_NK)  # none for a route that is retired
-        shares_NK[:, places] = chooser.with_budget(budget, price).share(inputs)
-        return shares_NK
+        shares_NK = np.zeros_like(valuation.q_NK)
+        for chosen, chooser in valuation.folds:
+            settled = replace(chooser, settings=live.settings).with_budget(budget, price)
+            shares_NK[chosen] = settled.share([answers[place].input for place in chosen.tolist()])
+        shares_NK *= is_active_K  # none for a route that is retired
+        policy_NK: Floats = shares_NK / np.maximum(shares_NK.sum(1, keepdims=True), 1e-12)
+        return policy_NK
 
     def costs(price: float) -> float:
-        return float(valuation.value_costs(share(price)).mean())
+        return float(valuation.value_costs(share(price)).mean()) if len(answers) else 0.0
 
     low, high = 0.0, 1.0
     if not budget or costs(low) <= budget:

@@ -1,7 +1,9 @@
 """The views of a router's report, and of the preview of another budget."""
 
 import asyncio
-from typing import Annotated
+import time
+from typing import Annotated, NamedTuple
+from weakref import WeakKeyDictionary
 
 from fastapi import Query, Response
 from pydantic import Field
@@ -15,6 +17,23 @@ from online.plugins.router.report.route_report import describe_answers, preview_
 from online.plugins.router.routed_chat import RoutedChat
 from online.plugins.router.views import describe_budget, describe_client
 from online.schemas.fields import Wire
+from online.schemas.json_values import JSONObject
+from online.serving.model_runtime import ModelRuntime
+
+REUSED = 10.0  # times as long as it took to make a report, it is not made again
+
+
+class MadeReport(NamedTuple):
+    """A report that was made. made_at: monotonic seconds."""
+
+    newest: int
+    version: int
+    made_at: float
+    took_s: float
+    report: JSONObject
+
+
+MADE = WeakKeyDictionary[RoutedChat, MadeReport]()  # the last one of each router
 
 router = Router()
 
@@ -144,15 +163,32 @@ async def report_routes(model: ModelDep, newest: Newest = NEWEST) -> Response:
 
     Estimates are doubly robust, by the logged propensities.
     """
-    answering, clients = find_router(model), model.parts.find(RoutedChat).clients
+    routed, answering = model.parts.find(RoutedChat), find_router(model)
+    report = await load_report(model, routed, newest)
+    known, active = answering.summarise(), {each.name for each in answering.present().routes}
+    routes = [
+        {
+            **each,
+            **describe_client(routed.clients.get(each["name"]), each["name"] in active),
+            "fell": known.routes.get(each["name"], {}).get("fell", 0.0),
+        }
+        for each in report["routes"]
+    ]
+    return json_response({**report, "routes": routes, "budget": describe_budget(known)}, headers=live_headers(model))
+
+
+async def load_report(model: ModelRuntime, routed: RoutedChat, newest: int) -> JSONObject:
+    """Return the report; the one from before where nothing was learned since, and where making it takes long."""
+    version, at, last = model.live.current.version, time.monotonic(), MADE.get(routed)
+    if last is not None and last.newest == newest:
+        is_recent = at - last.made_at < REUSED * last.took_s
+        if last.version == version or is_recent:
+            return last.report
     answers = await model.read(lambda connection: load_answers(connection, model.spec.name, newest))
-    chooser = answering.present()
-    report = await asyncio.to_thread(describe_answers, answers, chooser, model.spec.options)
-    known, active = answering.summarise(), {each.name for each in chooser.routes}
-    for each in report["routes"]:
-        each |= describe_client(clients.get(each["name"]), each["name"] in active)
-        each["fell"] = known.routes.get(each["name"], {}).get("fell", 0.0)
-    return json_response({**report, "budget": describe_budget(known)}, headers=live_headers(model))
+    report = await asyncio.to_thread(describe_answers, answers, find_router(model).present(), model.spec.options)
+    made_at = time.monotonic()
+    MADE[routed] = MadeReport(newest, version, made_at, made_at - at, report)
+    return report
 
 
 @router.get("/v1/models/{model}/routes/preview", "operate", response_model=BudgetPreview)
