@@ -93,7 +93,7 @@ def describe_saving(valuation: Valuation) -> Json | None:
     return {
         "strongest": strongest,
         "dollars": show(Interval(*(float(known_N.sum()) * each for each in saved))),
-        "share": show(Interval(*(each / alone for each in saved))),
+        "share": show(Interval(*(min(each / alone, 1.0) for each in saved))),
     }
 
 

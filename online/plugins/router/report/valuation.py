@@ -1,11 +1,11 @@
 """Estimates of what a policy would have earned and cost on logged answers: doubly robust, by the logged propensities.
 
-    value of a policy pi = mean of   sum_k pi_k q_k   +   pi_a / (p_a r) * (reward - q_a)      [the second where a reward is known]
+    value of a policy pi = mean of   sum_k pi_k q_k   +   w (reward - q_a)      w: pi_a / p_a, 0 where no reward is known; of mean 1
 
 q: predicted by a model of the other folds of the answers, so that no answer is predicted by what it has taught (cross-fitting,
-Chernozhukov et al. 2018); for the same reason a policy that learns decides by that model. p: the logged propensity. r: the share of answers whose reward is known; it is taken to be the same for
-all. So the estimate is right where the propensities are, however wrong q is (Dudik et al. 2011). Costs the same, with r the share
-whose cost is known.
+Chernozhukov et al. 2018); for the same reason a policy that learns decides by that model. p: the logged propensity. The weights are divided by their mean (self-normalised), so that one seldom answer cannot outweigh all
+others; that answers with a known reward are like those without is assumed. The estimate is right where the propensities are, however
+wrong q is (Dudik et al. 2011). Costs the same.
 
 Shapes: N answers, K routes.
 """
@@ -69,8 +69,8 @@ class Valuation:
     def _value(self, policy_NK: Floats, expected_NK: Floats, seen_N: Floats) -> Floats:
         rows = np.arange(len(seen_N))
         known_N = ~np.isnan(seen_N)
-        share = max(known_N.sum() / max(len(known_N), 1), 1e-9)
-        weight_N = policy_NK[rows, self.place_N] / self.propensity_N / share
+        weight_N = np.where(known_N, policy_NK[rows, self.place_N] / self.propensity_N, 0.0)
+        weight_N /= max(weight_N.sum() / max(len(weight_N), 1), 1e-9)
         left_N = np.where(known_N, np.nan_to_num(seen_N) - expected_NK[rows, self.place_N], 0.0)
         terms_N: Floats = (policy_NK * expected_NK).sum(1) + weight_N * left_N
         return terms_N
