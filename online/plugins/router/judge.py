@@ -33,7 +33,8 @@ PROMPT = (
 MOST_WAITING = 200
 MOST_CHARS = 20_000  # of an answer that is read
 MOST = 10.0
-RATING = re.compile(r"\s*\**(\d+(?:\.\d+)?)\b")
+RATING = re.compile(r"\d{1,2}(?:\.\d{1,6})?\b")
+DECORATION = " \n\t*"  # before the number, as in Markdown
 
 
 class AnswerJudge:
@@ -96,6 +97,7 @@ def draw_share(id: str) -> float:
 def read_rating(completion: JSONObject) -> float | None:
     """Return the reward that a judge's answer gives; None for anything but a number from 0 to 10."""
     choices = completion.get("choices") or [{}]
-    found = RATING.match(str((choices[0].get("message") or {}).get("content") or ""))
-    rating = float(found.group(1)) if found else -1.0
+    text = str((choices[0].get("message") or {}).get("content") or "")
+    found = RATING.match(text.lstrip(DECORATION))
+    rating = float(found.group()) if found else -1.0
     return rating / MOST if 0 <= rating <= MOST else None
