@@ -25,6 +25,7 @@ TABLES: dict[str, type[BaseModel]] = {
 TABLE_KEYS = get_args(Language)  # name one of several tables, as a number does
 PRIVATE = ("store", "stream")  # URLs that may hold a password
 BOUNDS = (("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than"))
+MOST_NAMED = 12  # names that a message lists
 
 
 def describe(error: ValidationError) -> str:
@@ -96,7 +97,7 @@ def suggest(name: str, known: dict[str, str]) -> str:
     """
     close = get_close_matches(name, known, n=1, cutoff=CLOSE)
     if not close:
-        return f"; known are {', '.join(known)}" if len(known) <= 10 else "; `online config` lists all settings"
+        return f"; known are {', '.join(known)}" if len(known) <= MOST_NAMED else "; `online config` lists all settings"
     return f"; did you mean {close[0]!r}: {known[close[0]]}"
 
 

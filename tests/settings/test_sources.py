@@ -99,7 +99,7 @@ def test_an_invalid_value_is_reported_with_its_variable_or_its_file(monkeypatch:
         ),
         (
             "[[models]]\nname = 'a'\nkind = 'river'\nnothing = 1",
-            "models.0: unknown setting 'nothing'; known are name, kind, options, routes, placement, drift, guard, golden_questions, share_sums, versions",
+            "models.0: unknown setting 'nothing'; known are name, kind, options, routes, fallback, placement, drift, guard, golden_questions, share_sums, versions",
         ),
         (
             "[[models]]\nname = 'a'\nkind = 'river'\ndrift = 'forget'",

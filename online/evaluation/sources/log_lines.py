@@ -31,6 +31,7 @@ from online.evaluation.sources.log_format import (
 from online.io.instants import InstantColumn
 from online.io.json_names import are_names_single, parse_for_names
 from online.models import BadExample, encoder_options, find_kind
+from online.models.encoders.text import TEXT_WIDTH
 from online.models.example_checks import check_features
 from online.schemas.events import Event, EventKind, Scope
 from online.schemas.json_values import JSON
@@ -104,14 +105,13 @@ def check_header_fields(head: LineFields) -> None:
 
 
 def find_features_check(header: Mapping[str, JSON]) -> CheckFeatures:
-    """Return what raises BadExample for features that the log's own model cannot read.
-
-    Nothing for a kind unknown here, and for one with an encoder of its own, whose learner says it.
-    """
-    if not header or (kind := find_kind(header["kind"])) is None or kind.encoder:
+    """Return what raises BadExample for features that the log's own model cannot read; nothing for a kind unknown here."""
+    if not header or (kind := find_kind(header["kind"])) is None:
         return lambda features: None
     reads = encoder_options(header["kind"], header["options"])
     input, size = reads["input"], reads["size"]
+    if kind.encoder:  # it adds to the features of the text; its learner checks what
+        return lambda features: check_features(features[:TEXT_WIDTH], input, size)
     if input == "vector" and not size:
         return lambda features: check_features(features, input, len(features) // 8)
     return lambda features: check_features(features, input, size)

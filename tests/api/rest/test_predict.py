@@ -376,7 +376,7 @@ def test_models_are_listed_for_every_kind_of_client(service: Service) -> None:
     chat = next(each for each in listed["data"] if each["id"] == "chat")
     assert chat.pop("created") > 1_700_000_000
     card = {"id": "chat", "object": "model", "owned_by": "online", "kind": "ranker", "input": "text", "size": 0}
-    assert chat == {**card, "task": "ranking", "share_sums": False}
+    assert chat == {**card, "task": "ranking", "fallback": "", "share_sums": False}
     inputs = {each["id"]: (each["input"], each["size"]) for each in listed["data"]}
     assert inputs["vec"] == ("vector", 4) and inputs["rv"] == ("table", 0)
 

@@ -163,7 +163,8 @@ async def report_routes(model: ModelDep, newest: Newest = NEWEST) -> Response:
 
     Estimates are doubly robust, by the logged propensities.
     """
-    routed, answering = model.parts.find(RoutedChat), find_router(model)
+    answering = find_router(model)
+    routed = model.parts.find(RoutedChat)
     report = await load_report(model, routed, newest)
     known, active = answering.summarise(), {each.name for each in answering.present().routes}
     routes = [
