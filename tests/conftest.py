@@ -1,6 +1,7 @@
 """Fixtures shared by many tests: running services, and the databases they need."""
 
 import functools
+import importlib.util
 import itertools
 import json
 import multiprocessing
@@ -26,6 +27,7 @@ for library in ("OPENBLAS", "OMP", "MKL"):  # the test workers share few cores, 
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 TESTS = Path(__file__).parent
 LONG = TESTS / "long"
+ADAPTERS = TESTS / "packages" / "online_adapters"  # run by themselves (Makefile), beside libraries that no service has
 SLOWEST = (  # files, the slowest first; most of them share a scene that takes long to set up
     "plugins/encoder_tuning/test_adoption.py",
     "e2e/test_reports_page.py",
@@ -47,6 +49,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if collection_path == ADAPTERS and importlib.util.find_spec("trl") is None:
+        return True
     return True if collection_path == LONG and not config.getoption("--all") else None
 
 

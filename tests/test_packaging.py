@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
+IMAGE = ROOT / "Dockerfile"
 
 
 def build_wheel(project: Path, folder: Path) -> Path:
@@ -66,7 +67,7 @@ def locked(name: str) -> dict[str, str]:
     return {block.partition("==")[0]: block for block in blocks}
 
 
-@pytest.mark.parametrize("name", ["build.txt", "service.txt", "torch.txt", "dev.txt", "charts.txt"])
+@pytest.mark.parametrize("name", ["build.txt", "service.txt", "torch.txt", "dev.txt", "adapters.txt", "charts.txt"])
 def test_every_locked_package_has_one_version_and_hashes(name: str) -> None:
     for package, block in locked(name).items():
         assert re.match(r"[a-z0-9-]+==[\w.]+ ", block) and "--hash=sha256:" in block, package
@@ -75,12 +76,17 @@ def test_every_locked_package_has_one_version_and_hashes(name: str) -> None:
 def test_every_dependency_is_locked_with_a_version_that_is_allowed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    others = [tomllib.loads(path.read_text())["project"] for path in ROOT.glob("packages/*/pyproject.toml")]
-    of_others = [each for other in others for each in other["dependencies"] if each != "online"]
-    service = [*project["dependencies"], *extras["postgres"], *extras["traces"], *of_others]
+    others = {path.parent.name: tomllib.loads(path.read_text()) for path in ROOT.glob("packages/*/pyproject.toml")}
+    needed = {
+        name: [each for each in other["project"]["dependencies"] if each != "online"] for name, other in others.items()
+    }
+    of_image = [each for name, of_one in needed.items() if f"packages/{name} " in IMAGE.read_text() for each in of_one]
+    service = [*project["dependencies"], *extras["postgres"], *extras["traces"], *of_image]
+    assert of_image
     for files, wanted in (
         (("service.txt", "torch.txt"), service),
         (("dev.txt", "torch.txt"), [*service, *extras["dev"]]),
+        (("dev.txt", "torch.txt", "adapters.txt"), [each for of_one in needed.values() for each in of_one]),
     ):
         found = {package: block for file in files for package, block in locked(file).items()}
         for requirement in map(Requirement, wanted):
@@ -89,7 +95,7 @@ def test_every_dependency_is_locked_with_a_version_that_is_allowed() -> None:
 
 
 def test_the_image_installs_nothing_but_what_is_locked() -> None:
-    text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
+    text = IMAGE.read_text().replace("\\\n", " ")
     installs = re.findall(r"pip install (.*?)(?:;|$)", text, re.MULTILINE)
     own = [each for each in installs if "--require-hashes" not in each and "TORCH_INDEX" not in each]
     assert len(installs) == 5 and own == ["--no-deps --no-index /wheels/*.whl"]

@@ -36,6 +36,8 @@ LIBRARIES = (  # without onnxruntime and pyarrow, which start a thread when they
     ),
     "matplotlib.pyplot",
 )
+# of online-adapters, which services lack: one of them starts a thread
+HIDDEN = ("accelerate", "datasets", "pandas", "peft", "trl")
 INTERPRETER = ("PYTHON", "LD_", "COVERAGE_", "MALLOC_")  # the interpreter reads these variables before a program starts
 
 
@@ -108,10 +110,13 @@ def import_everything() -> None:
     """Import every module of the package, and the libraries that it imports only when they are needed."""
     import online
 
+    sys.modules |= dict.fromkeys(HIDDEN, None)  # type: ignore[arg-type]
     for name in [*LIBRARIES, *(found.name for found in pkgutil.walk_packages(online.__path__, "online."))]:
         if not (name.endswith("__main__") or ".migrations." in name):  # these run code when they are imported
             with contextlib.suppress(ImportError):  # an optional dependency that is not installed
                 importlib.import_module(name)
+    for name in HIDDEN:
+        del sys.modules[name]
     assert len(os.listdir("/proc/self/task")) == 1, "an imported module has started a thread, which a fork would lack"
 
 
