@@ -30,20 +30,22 @@ serve: $(VENV)/.run $(PAGE)
 unexport PYTHONDONTWRITEBYTECODE  # the tests start many processes, each of which would compile every module again
 PYTEST = -m pytest -n auto --dist worksteal
 
-# by itself, beside libraries that no service has, unless some tests are named
-TEST_ADAPTERS = $(if $(ARGS),:,PYTHONPATH=$(abspath $(VENV))/adapters $(BIN)/python $(PYTEST) tests/packages/online_adapters)
+# by themselves, beside libraries that no service has; not where some tests are named
+ADAPTERS = tests/packages/online_adapters
+PYTEST_ADAPTERS = PYTHONPATH=$(abspath $(VENV))/adapters $(BIN)/python $(PYTEST) $(ADAPTERS)
 
 test: $(VENV)/.dev $(VENV)/.charts $(VENV)/.adapters $(PAGE)
 	$(NPM) test
-	$(TEST_ADAPTERS)
+	$(if $(ARGS),:,$(PYTEST_ADAPTERS))
 	$(BIN)/python $(PYTEST) $(ARGS)
 
 test-all: $(VENV)/.dev $(VENV)/.charts $(VENV)/.adapters $(PAGE)
 	$(NPM) test
-	$(TEST_ADAPTERS) --all
+	$(if $(ARGS),:,$(PYTEST_ADAPTERS) --all)
 	$(BIN)/python $(PYTEST) --all $(ARGS)
 
-test-long: $(VENV)/.dev $(VENV)/.charts $(PAGE)
+test-long: $(VENV)/.dev $(VENV)/.charts $(VENV)/.adapters $(PAGE)
+	$(if $(findstring $(ADAPTERS),$(TESTS)),$(PYTEST_ADAPTERS) --all -m long,:)
 	$(BIN)/python $(PYTEST) --all -m long $(TESTS) $(ARGS) || [ $$? -eq 5 ]  # there is none
 
 test-labs: $(VENV)/.dev

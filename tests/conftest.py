@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    if collection_path == ADAPTERS and importlib.util.find_spec("trl") is None:
+    if ADAPTERS in (collection_path, *collection_path.parents) and importlib.util.find_spec("trl") is None:
         return True
     return True if collection_path == LONG and not config.getoption("--all") else None
 
