@@ -8165,7 +8165,7 @@ export interface components {
         };
         /**
          * RouterSettings
-         * @description Settings of a router that change at run time; one that is left out keeps its value.
+         * @description Settings of a router that change at run time; one that is left out keeps its value. Bounds: those of the options.
          */
         RouterSettings: {
             /**

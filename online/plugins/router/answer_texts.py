@@ -31,7 +31,12 @@ ANSWER_TEXTS = table_of(AnswerTextRow)
 
 
 def add_answer_text(connection: Connection, row: AnswerTextRow) -> None:
-    """Store the text of an answer."""
+    """Store the text of an answer. Where the words of its question were deleted meanwhile, those of its prediction go as well."""
+    ids = [each for each in (row.prediction_id, row.question_id) if each]
+    words = connection.scalars(select(PREDICTIONS.c.input).where(PREDICTIONS.c.id.in_(ids))).all()
+    if len(words) < len(ids) or NO_TEXT in words:
+        blank_predictions(connection, [row.prediction_id])
+        return
     connection.execute(insert(ANSWER_TEXTS).values(**row.model_dump()))
 
 
@@ -60,6 +65,11 @@ def blank_answers(connection: Connection, questions: Sequence[str]) -> None:
     """Delete the answers to questions of a model in front, and the words of the router's own predictions. What was learned stays."""
     texts = ANSWER_TEXTS.c.question_id.in_(questions)
     ids = connection.scalars(select(ANSWER_TEXTS.c.prediction_id).where(texts)).all()
-    connection.execute(update(PREDICTIONS).where(PREDICTIONS.c.id.in_(ids)).values(input=NO_TEXT, user=None))
+    blank_predictions(connection, ids)
     connection.execute(update(FEEDBACK).where(FEEDBACK.c.prediction_id.in_(ids)).values(content=ERASED))
     connection.execute(delete(ANSWER_TEXTS).where(texts))
+
+
+def blank_predictions(connection: Connection, ids: Sequence[str]) -> None:
+    """Delete the words of predictions. What was learned from them stays."""
+    connection.execute(update(PREDICTIONS).where(PREDICTIONS.c.id.in_(ids)).values(input=NO_TEXT, user=None))

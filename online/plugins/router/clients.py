@@ -87,8 +87,8 @@ class RouteClients:
     def __init__(self, model: ModelRuntime) -> None:
         """Read the routes. Raises SetupError for routes that cannot be used."""
         self.model, self.name = model, model.spec.name
-        self.routes = read_routes(self.name, model.spec.routes)
-        self._keys = read_keys(self.name, self.routes)
+        self.configured = read_routes(self.name, model.spec.routes)
+        self._keys = read_keys(self.name, self.configured)
         self.by_name: dict[str, RouteClient] = {}
         self._own: dict[str, RouteClient] = {}
         self._http: httpx.AsyncClient | None = None
@@ -97,7 +97,7 @@ class RouteClients:
     async def start(self) -> None:
         """Create the clients. Raises SetupError."""
         self._http = create_http()
-        self._own = create_clients(self.name, self.routes, self._keys, self._http)
+        self._own = create_clients(self.name, self.configured, self._keys, self._http)
         self._added = AddedClients(self.name, self._http)
         await self.read_added()
 

@@ -18,25 +18,18 @@ class KeptTexts:
 
     async def keep(self, completed: CompletedChat, question_id: str = "") -> CompletedChat:
         """Return an answer whose text is kept, of a stream once it has ended. question_id: see `AnswerTextRow`."""
-        id, route = (
-            str(completed.content["id"]) if isinstance(completed, WholeChat) else completed.id,
-            completed.headers["X-Route"],
-        )
+        id = str(completed.content["id"]) if isinstance(completed, WholeChat) else completed.id
+        route = completed.headers["X-Route"]
+        return await collect_text(completed, lambda text: self.save(id, route, text, question_id))
 
-        async def save(text: str) -> None:
+    async def save(self, id: str, route: str, text: str, question_id: str = "") -> None:
+        """Store the text of an answer. Its prediction is in the store before, so that both go together."""
+        if await self.router.transactions.load_predictions([id]):
+            name = self.router.spec.name
             row = AnswerTextRow(
-                prediction_id=id,
-                model=self.router.spec.name,
-                question_id=question_id,
-                route=route,
-                text=text,
-                created_at=now(),
+                prediction_id=id, model=name, question_id=question_id, route=route, text=text, created_at=now()
             )
-            # its prediction is in the store before its text, so that both are found when the conversation is deleted
-            if await self.router.transactions.load_predictions([id]):
-                await self.router.transactions.write(lambda connection: add_answer_text(connection, row))
-
-        return await collect_text(completed, save)
+            await self.router.transactions.write(lambda connection: add_answer_text(connection, row))
 
 
 async def collect_text(completed: CompletedChat, use: Callable[[str], Awaitable[None]]) -> CompletedChat:

@@ -23,21 +23,20 @@ KEY_PREFIX = "ONLINE_ROUTE_"  # of the variables that a route which is added at 
 
 router = Router()
 
-Share = Annotated[float | None, Field(None, ge=0, le=1, allow_inf_nan=False)]
 Weight = Annotated[float | None, Field(None, ge=0, le=1e6, allow_inf_nan=False)]
 
 
 class RouterSettings(NativeRequest):
-    """Settings of a router that change at run time; one that is left out keeps its value."""
+    """Settings of a router that change at run time; one that is left out keeps its value. Bounds: those of the options."""
 
     max_cost_per_1k: Weight = Field(
         None, description="US dollars that 1,000 requests may cost on average; 0: no budget."
     )
     cost_weight: Weight
     latency_weight: Weight
-    explore: Share
-    explore_new: Share
-    stay: Share
+    explore: float | None = Field(None, ge=0, le=0.25, allow_inf_nan=False)
+    explore_new: float | None = Field(None, ge=0, le=0.5, allow_inf_nan=False)
+    stay: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
 
 
 class RouteChange(Wire):
@@ -55,7 +54,7 @@ async def add(request: Request, model: ModelDep, runtime: RuntimeDep) -> Respons
     """
     find_router(model)
     route = await read_body_as(request, RouteSettings, runtime.settings)
-    if route.name in (each.name for each in model.parts.find(RoutedChat).routes.routes):
+    if route.name in (each.name for each in model.parts.find(RoutedChat).routes.configured):
         raise Conflict(f"the route {route.name!r} is in the configuration of {model.spec.name}; change it there")
     if route.key_env and not (route.key_env.startswith(KEY_PREFIX) and os.environ.get(route.key_env)):
         raise BadInput(

@@ -14,7 +14,6 @@ from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import create_feedback_urls, json_response, live_headers
 from online.api.routes import Router
 from online.errors import BadInput
-from online.plugins.router.answer_texts import AnswerTextRow, add_answer_text
 from online.plugins.router.live_router import find_router
 from online.plugins.router.recorded_predictions import record_prediction
 from online.plugins.router.routed_chat import RoutedChat
@@ -22,7 +21,6 @@ from online.schemas.access.callers import SERVICE
 from online.schemas.feedback import FeedbackItem, RouteOutcome
 from online.schemas.fields import Name, NativeRequest, Text, Wire
 from online.serving.model_runtime import ModelRuntime
-from online.store import now
 
 router = Router()
 
@@ -62,16 +60,12 @@ async def record_answer(request: Request, model: ModelDep, runtime: RuntimeDep, 
     runtime.rates.check(caller, instances=1)
     user = caller.acts_for(item.user)
     id = await record_prediction(model, item.question, item.source, item.propensity, user)
-    name, text = model.spec.name, item.answer
-    if text:
-        row = AnswerTextRow(
-            prediction_id=id, model=name, question_id="", route=item.source, text=text, created_at=now()
-        )
-        await model.transactions.write(lambda connection: add_answer_text(connection, row))
+    if item.answer:
+        await model.parts.find(RoutedChat).uses.texts.save(id, item.source, item.answer)
     if item.cost is not None:
         outcome = RouteOutcome(cost=item.cost, seconds=item.seconds)
         await model.feedback.submit([FeedbackItem(id=f"outcome-{id}", prediction_id=id, outcome=outcome)], SERVICE)
-    url = next(iter(create_feedback_urls(request, name, [id])), None)
+    url = next(iter(create_feedback_urls(request, model.spec.name, [id])), None)
     content = {"prediction_id": id, **({"feedback_url": url} if url else {})}
     return json_response(content, 201, live_headers(model))
 

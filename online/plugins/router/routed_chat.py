@@ -20,9 +20,7 @@ from online.plugins.openai.completions import CompletedChat, RefusedChat, WholeC
 from online.plugins.router.accounting import RouteAccounts
 from online.plugins.router.answer_uses import AnswerUses
 from online.plugins.router.chat_requests import RoutedRequest, read_request
-from online.plugins.router.chosen_routes import (
-    ChosenRoute,
-)
+from online.plugins.router.chosen_routes import ChosenRoute
 from online.plugins.router.clients import RouteClients
 from online.plugins.router.relayed_streams import RelayedStream
 from online.plugins.router.route_choice import RouteChoice

@@ -155,6 +155,22 @@ def test_the_answers_of_a_conversation_go_with_it_and_with_its_user(service: Ser
     assert count_texts(service) == 0
 
 
+def test_an_answer_that_ends_after_its_conversation_was_deleted_is_not_kept(
+    start: Start, upstream: FakeUpstream
+) -> None:
+    service = start(front(upstream, {"small": "drip"}))
+    question = ask(service, OPEN)["prediction_ids"][0]
+    url = f"/v1/models/chat/predictions/{question}/answers"
+    with service.http.stream("POST", url) as answer:
+        upstream.release(1)
+        lines = answer.iter_lines()
+        assert "delta" in next(lines)
+        service.http.delete("/v1/models/chat/conversations/c1", headers=USER).raise_for_status()
+        upstream.release(20)
+        assert "data: [DONE]" in [*lines]
+    assert count_texts(service) == 0
+
+
 def count_texts(service: Service) -> int:
     """Count what the store has of the words of the router's answers and questions."""
     query = "SELECT (SELECT count(*) FROM generated_answer) + (SELECT count(*) FROM prediction WHERE model = 'router' AND input LIKE '%sky%')"

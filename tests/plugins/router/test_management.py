@@ -86,6 +86,7 @@ def test_a_budget_that_is_set_counts_from_the_next_version_on(service: Service) 
         ("POST", "", {"price_in": -1}, 400, "price_in"),
         ("PUT", "/settings", {}, 400, "give one of"),
         ("PUT", "/settings", {"explore": 2}, 400, "explore"),
+        ("PUT", "/settings", {"explore": 0.3}, 400, "explore"),
         ("PUT", "/settings", {"budget": 2}, 400, "budget"),
         ("DELETE", "/unknown", None, 404, "its routes are small"),
     ],

@@ -3,9 +3,9 @@
     value of a policy pi = mean of   sum_k pi_k q_k   +   w (reward - q_a)      w: pi_a / p_a, 0 where no reward is known; of mean 1
 
 q: predicted by a model of the other folds of the answers, so that no answer is predicted by what it has taught (cross-fitting,
-Chernozhukov et al. 2018); for the same reason a policy that learns decides by that model. p: the logged propensity. The weights are divided by their mean (self-normalised), so that one seldom answer cannot outweigh all
-others; that answers with a known reward are like those without is assumed. The estimate is right where the propensities are, however
-wrong q is (Dudik et al. 2011). Costs the same.
+Chernozhukov et al. 2018); for the same reason a policy that learns decides by that model. p: the logged propensity. The weights are
+divided by their mean (self-normalised), so that one seldom answer cannot outweigh all others. Answers with a known reward are taken
+to be like those without. The estimate is right where the propensities are, however wrong q is (Dudik et al. 2011). Costs the same.
 
 Shapes: N answers, K routes.
 """
